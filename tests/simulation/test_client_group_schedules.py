@@ -6,7 +6,7 @@ from proof.clients.group_schedules import GroupSchedule
 from proof.clients.plants import CONSUMER_PLANTS, planted
 
 
-@pytest.mark.parametrize("seed", [3, 5, 6, 7, 8, 11, 13])
+@pytest.mark.parametrize("seed", [3, 5, 6, 7, 8, 11, 13, 30026])
 def test_members_of_one_group(seed: int) -> None:
     assert GroupSchedule(seed).run() == []
 

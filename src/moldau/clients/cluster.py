@@ -127,7 +127,7 @@ class Cluster:
                         raise AuthenticationError(f"{host}:{port} over TLS: {refusal}") from error
                 raise
             if sasl is not None:
-                await _authenticate(channel, sasl)
+                await _authenticate(channel, sasl, within_s=connect_within_s)
             return channel
 
         return cls(parse_bootstrap(bootstrap), open_channel, answer_within_s=answer_within_s)
@@ -297,8 +297,8 @@ async def retrying(attempt: Callable[[], Awaitable[T]], *, within_s: float = GIV
         raise
 
 
-async def _authenticate(channel: Channel, credentials: "Credentials") -> None:
-    """Authenticate a connection.
+async def _authenticate(channel: Channel, credentials: "Credentials", *, within_s: float) -> None:
+    """Authenticate a connection.  A provider of tokens has as long for its token as a broker for a connection.
 
     The client gives a connection up before the broker stops to accept it (KIP-368).  The next request opens another one, with fresh
     credentials.
@@ -309,10 +309,11 @@ async def _authenticate(channel: Channel, credentials: "Credentials") -> None:
     from moldau.net.sasl import AuthenticationFailed
 
     try:
-        lifetime_ms = await authenticate(channel, credentials)
+        async with asyncio.timeout(within_s):
+            lifetime_ms = await authenticate(channel, credentials)
     except AuthenticationFailed as error:
         channel.abort()
-        raise AuthenticationError(str(error)) from None
+        raise AuthenticationError(str(error)) from error.__cause__
     except BaseException:
         channel.abort()
         raise

@@ -5,7 +5,7 @@ import secrets
 from typing import Any
 
 from moldau.net.channel import Channel
-from moldau.net.sasl import Credentials, OAuthBearer
+from moldau.net.sasl import AuthenticationFailed, Credentials, OAuthBearer
 from moldau.net.sasl.conversation import NONCE_BYTES, converse
 from moldau.protocol.wire import Request
 
@@ -28,8 +28,14 @@ async def authenticate(channel: Channel, credentials: Credentials) -> int:
 
 
 async def _with_fresh_token(credentials: OAuthBearer) -> OAuthBearer:
+    """Errors: OSError of the provider, AuthenticationFailed for its other errors."""
     provider = credentials.token
     if isinstance(provider, str):
         return credentials
-    token = provider()
-    return credentials.with_token(await token if inspect.isawaitable(token) else token)
+    try:
+        token = provider()
+        return credentials.with_token(await token if inspect.isawaitable(token) else token)
+    except OSError:
+        raise  # as of a broker that cannot be reached: the next connection may succeed
+    except Exception as error:
+        raise AuthenticationFailed(f"OAUTHBEARER: the provider of tokens failed: {error!r}") from error

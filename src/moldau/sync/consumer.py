@@ -7,13 +7,21 @@ from typing import TYPE_CHECKING, Any, Self
 
 from moldau.clients.consumer.consumer import Consumer as AsyncConsumer
 from moldau.clients.consumer.consumer import Pattern
-from moldau.sync.portal import PORTAL
+from moldau.sync.portal import the_portal
 
 if TYPE_CHECKING:
     from moldau.clients.consumer import Committed, RebalanceListener
     from moldau.clients.group_metadata import GroupMetadata
     from moldau.clients.records import ConsumerRecord, Records
     from moldau.types import TopicPartition
+
+
+def _on_threads(listener: "RebalanceListener | None") -> "RebalanceListener | None":
+    if listener is None:
+        return None
+    from moldau.sync.listener import ThreadListener
+
+    return ThreadListener(listener)
 
 
 class Consumer:
@@ -29,18 +37,22 @@ class Consumer:
         listener: "RebalanceListener | None" = None,
         **given: Any,
     ) -> None:
-        self._consumer = AsyncConsumer(servers, options, topics=topics, pattern=pattern, listener=listener, **given)
+        self._portal = the_portal()
+        self._consumer = AsyncConsumer(servers, options, topics=topics, pattern=pattern, listener=_on_threads(listener), **given)
 
     def subscribe(
         self, topics: Sequence[str] | str | None = None, *, pattern: Pattern | None = None, listener: "RebalanceListener | None" = None
     ) -> None:
-        PORTAL.call(lambda: self._consumer.subscribe(topics, pattern=pattern, listener=listener))
+        """Subscribe as `moldau.Consumer.subscribe`.  A listener's plain methods run in a thread, and may use this consumer: to commit, not
+        to poll.
+        """
+        self._portal.call(lambda: self._consumer.subscribe(topics, pattern=pattern, listener=_on_threads(listener)))
 
     def assign(self, partitions: "Iterable[TopicPartition] | Mapping[TopicPartition, int]") -> None:
-        PORTAL.run(self._consumer.assign(partitions))
+        self._portal.run(self._consumer.assign(partitions))
 
     def unsubscribe(self) -> None:
-        PORTAL.run(self._consumer.unsubscribe())
+        self._portal.run(self._consumer.unsubscribe())
 
     @property
     def assignment(self) -> "list[TopicPartition]":
@@ -48,76 +60,76 @@ class Consumer:
 
     @property
     def positions(self) -> "dict[TopicPartition, int]":
-        return PORTAL.call(lambda: self._consumer.positions)
+        return self._portal.call(lambda: self._consumer.positions)
 
     def poll(self, timeout_s: float = 1.0, *, max_records: int | None = None) -> "list[Records]":
-        return PORTAL.run(self._consumer.poll(timeout_s, max_records=max_records))
+        return self._portal.run(self._consumer.poll(timeout_s, max_records=max_records))
 
     def __iter__(self) -> "Iterator[ConsumerRecord]":
         """Records one by one until the consumer is closed.  A record counts as done when the next one is asked for."""
-        stream = PORTAL.call(self._consumer.__aiter__)
+        stream = self._portal.call(self._consumer.__aiter__)
         try:
             while True:
                 try:
-                    yield PORTAL.run(stream.__anext__())
+                    yield self._portal.run(stream.__anext__())
                 except StopAsyncIteration:
                     return
                 while (record := stream.at_hand()) is not None:
                     yield record
         finally:
             if not sys.is_finalizing():  # the loop's thread is gone then
-                PORTAL.call(stream.close)
+                self._portal.call(stream.close)
 
     def pause(self, partitions: "Iterable[TopicPartition]") -> None:
-        PORTAL.call(lambda: self._consumer.pause(partitions))
+        self._portal.call(lambda: self._consumer.pause(partitions))
 
     def resume(self, partitions: "Iterable[TopicPartition]") -> None:
-        PORTAL.call(lambda: self._consumer.resume(partitions))
+        self._portal.call(lambda: self._consumer.resume(partitions))
 
     def seek(self, topic_partition: "TopicPartition", offset: int) -> None:
-        PORTAL.call(lambda: self._consumer.seek(topic_partition, offset))
+        self._portal.call(lambda: self._consumer.seek(topic_partition, offset))
 
     def seek_to_beginning(self, partitions: "Iterable[TopicPartition] | None" = None) -> None:
-        PORTAL.call(lambda: self._consumer.seek_to_beginning(partitions))
+        self._portal.call(lambda: self._consumer.seek_to_beginning(partitions))
 
     def seek_to_end(self, partitions: "Iterable[TopicPartition] | None" = None) -> None:
-        PORTAL.call(lambda: self._consumer.seek_to_end(partitions))
+        self._portal.call(lambda: self._consumer.seek_to_end(partitions))
 
     def seek_to_time(self, timestamp_ms: int, partitions: "Iterable[TopicPartition] | None" = None) -> None:
-        PORTAL.call(lambda: self._consumer.seek_to_time(timestamp_ms, partitions))
+        self._portal.call(lambda: self._consumer.seek_to_time(timestamp_ms, partitions))
 
     def position(self, topic_partition: "TopicPartition", *, timeout_s: float | None = None) -> int:
-        return PORTAL.run(self._consumer.position(topic_partition, timeout_s=timeout_s))
+        return self._portal.run(self._consumer.position(topic_partition, timeout_s=timeout_s))
 
     def lag(self, topic_partition: "TopicPartition") -> int | None:
-        return PORTAL.call(lambda: self._consumer.lag(topic_partition))
+        return self._portal.call(lambda: self._consumer.lag(topic_partition))
 
     def commit(self, offsets: "Mapping[TopicPartition, int | Committed] | None" = None) -> None:
-        PORTAL.run(self._consumer.commit(offsets))
+        self._portal.run(self._consumer.commit(offsets))
 
     def committed(self, partitions: "Iterable[TopicPartition]") -> "dict[TopicPartition, Committed | None]":
-        return PORTAL.run(self._consumer.committed(partitions))
+        return self._portal.run(self._consumer.committed(partitions))
 
     def beginning_offsets(self, partitions: "Iterable[TopicPartition]") -> "dict[TopicPartition, int]":
-        return PORTAL.run(self._consumer.beginning_offsets(partitions))
+        return self._portal.run(self._consumer.beginning_offsets(partitions))
 
     def end_offsets(self, partitions: "Iterable[TopicPartition]") -> "dict[TopicPartition, int]":
-        return PORTAL.run(self._consumer.end_offsets(partitions))
+        return self._portal.run(self._consumer.end_offsets(partitions))
 
     def offsets_for_times(self, timestamps_ms: "Mapping[TopicPartition, int]") -> "dict[TopicPartition, int | None]":
-        return PORTAL.run(self._consumer.offsets_for_times(timestamps_ms))
+        return self._portal.run(self._consumer.offsets_for_times(timestamps_ms))
 
     def partitions_for(self, topic: str) -> list[int]:
-        return PORTAL.run(self._consumer.partitions_for(topic))
+        return self._portal.run(self._consumer.partitions_for(topic))
 
     def group_metadata(self) -> "GroupMetadata":
-        return PORTAL.call(self._consumer.group_metadata)
+        return self._portal.call(self._consumer.group_metadata)
 
     def metrics(self) -> dict[str, float]:
-        return PORTAL.call(self._consumer.metrics)
+        return self._portal.call(self._consumer.metrics)
 
     def close(self) -> None:
-        PORTAL.run(self._consumer.close())
+        self._portal.run(self._consumer.close())
 
     def __enter__(self) -> Self:
         return self

@@ -1,8 +1,13 @@
-"""● The event loop behind all blocking clients, in a thread of its own.  asyncio is loaded with the first client."""
+"""● The event loop behind all blocking clients, in a thread of its own.  asyncio is loaded with the first client.
 
+A process that was forked has a portal of its own: the thread of its parent is not there.  Clients that were made before the fork refuse to
+work, because they would wait for that thread for ever.
+"""
+
+import os
 import threading
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import asyncio
@@ -11,11 +16,13 @@ T = TypeVar("T")
 
 
 class Portal:
-    """The loop that all blocking clients share.  The first client starts it."""
+    """The loop that all blocking clients of a process share.  The first client starts it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._is_of_parent = False
 
     @property
     def loop(self) -> "asyncio.AbstractEventLoop":
@@ -24,19 +31,50 @@ class Portal:
                 import asyncio
 
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="moldau-sync", daemon=True).start()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="moldau-sync", daemon=True)
+                self._thread.start()
             return self._loop
 
+    def is_here(self) -> bool:
+        """Whether the caller is on the loop's thread, as callbacks are."""
+        return threading.current_thread() is self._thread
+
+    def forked(self) -> None:
+        """Note that this process is a child of the one that made the portal."""
+        self._is_of_parent = True
+
+    def check_process(self) -> None:
+        """Errors: FatalError in a process that was forked after the client was made."""
+        if self._is_of_parent:
+            from moldau.clients.errors import FatalError
+            from moldau.errors import ErrorCode
+
+            raise FatalError(ErrorCode.INVALID_REQUEST, "this client was made before the process forked: make clients after the fork")
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Errors: those of `work`.  KeyboardInterrupt cancels the work."""
+        """Errors: those of `work`; FatalError where waiting would never end.  KeyboardInterrupt cancels the work."""
         import asyncio
 
+        try:
+            self.check_process()
+            self._check_thread()
+        except BaseException:
+            work.close()
+            raise
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result()
         except BaseException:
             future.cancel()
             raise
+
+    def _check_thread(self) -> None:
+        if self.is_here():
+            from moldau.clients.errors import FatalError
+            from moldau.errors import ErrorCode
+
+            detail = "a callback of a blocking client cannot wait for a blocking client: hand the work to another thread"
+            raise FatalError(ErrorCode.INVALID_REQUEST, detail)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Start a coroutine without waiting for it."""
@@ -53,9 +91,23 @@ class Portal:
         return self.run(work())
 
 
-PORTAL: Final = Portal()
+_PORTALS = [Portal()]
+
+
+def the_portal() -> Portal:
+    """The portal of this process, for a new client."""
+    return _PORTALS[0]
+
+
+def _forked() -> None:
+    _PORTALS[0].forked()
+    _PORTALS[0] = Portal()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_forked)
 
 
 def run_blocking(work: Coroutine[Any, Any, T]) -> T:
     """Run on the loop that all blocking clients share, for calls without a blocking form here.  Errors: whatever the call raises."""
-    return PORTAL.run(work)
+    return the_portal().run(work)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from moldau.clients.group_metadata import GroupMetadata
 from moldau.clients.producer.producer import Producer as AsyncProducer
-from moldau.sync.portal import PORTAL
+from moldau.sync.portal import the_portal
 
 if TYPE_CHECKING:
     import asyncio
@@ -30,6 +30,7 @@ class Producer:
     """`moldau.Producer`, blocking.  Several threads may send at once: each thread's records keep their order in a partition."""
 
     def __init__(self, servers: str | Sequence[str] | None = None, options: Mapping[str, Any] | None = None, **given: Any) -> None:
+        self._portal = the_portal()
         self._producer = AsyncProducer(servers, options, **given)
         self._pending: deque[tuple[Future[RecordMetadata], Context, str, Any, dict[str, Any]]] = deque()
         """Each record with the context of its thread: interceptors and serializers may look there, such as for the current span."""
@@ -39,20 +40,30 @@ class Producer:
 
     def start(self) -> Self:
         """`with` and the first `send` start the producer, too.  With a transactional id, it fences the producer that had the id before."""
-        PORTAL.run(self._producer.start())
+        self._portal.run(self._producer.start())
         return self
 
     def send(self, topic: str, value: Any = None, **given: Any) -> "Future[RecordMetadata]":
-        """Send as `moldau.Producer.send`; blocks while there is no room.  Every error comes with the future."""
-        self._room.acquire()
+        """Send as `moldau.Producer.send`; blocks while there is no room.  Every error comes with the future.
+
+        A delivery callback may send, too.  It does not block: without room its record fails with BufferFull.
+
+        A future that is cancelled before the record is on its way keeps the record from being sent.
+        """
         from concurrent.futures import Future
 
         future: Future[RecordMetadata] = Future()
+        self._portal.check_process()
+        if not self._room.acquire(blocking=not self._portal.is_here()):
+            from moldau.clients.errors import BufferFull
+
+            future.set_exception(BufferFull(f"{MAX_PENDING} records wait already, and a callback cannot wait for room"))
+            return future
         with self._pump_lock:
             self._pending.append((future, copy_context(), topic, value, given))
             if not self._is_pumping:
                 self._is_pumping = True
-                PORTAL.spawn(self._pump())
+                self._portal.spawn(self._pump())
         return future
 
     async def _pump(self) -> None:
@@ -64,15 +75,16 @@ class Producer:
                     self._is_pumping = False
                     return
             future, context, topic, value, given = self._pending[0]
-            try:
-                delivery = context.run(partial(self._producer.send, topic, value, **given))
-            except BufferFull:
-                await self._producer.drain()
-                continue
-            except Exception as error:
-                future.set_exception(error)
-            else:
-                delivery.add_done_callback(lambda done, waiting=future: _pass_on(done, waiting))  # type: ignore[misc]  # one future each
+            if future.running() or future.set_running_or_notify_cancel():  # from now on no caller can cancel the future
+                try:
+                    delivery = context.run(partial(self._producer.send, topic, value, **given))
+                except BufferFull:
+                    await self._producer.drain()
+                    continue
+                except Exception as error:
+                    future.set_exception(error)
+                else:
+                    delivery.add_done_callback(partial(_pass_on, future))
             self._pending.popleft()
             self._room.release()
 
@@ -83,14 +95,14 @@ class Producer:
             await self._settle()
             return await (await self._producer.send_many(topic, values, **given))
 
-        return PORTAL.run(work())
+        return self._portal.run(work())
 
     def flush(self) -> None:
         async def work() -> None:
             await self._settle()
             await self._producer.flush()
 
-        PORTAL.run(work())
+        self._portal.run(work())
 
     async def _settle(self) -> None:
         """Wait until everything that was sent before has reached the producer."""
@@ -101,28 +113,46 @@ class Producer:
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:
-        """Begins a transaction, and commits it at the end of the block.  An exception aborts it, and is raised on."""
+        """Begin a transaction, and commit it at the end of the block.
+
+        An exception aborts it, and is raised again.  Errors: as of `moldau.Producer.transaction`.
+        """
         self.begin_transaction()
         try:
             yield self
             self.commit_transaction()
-        except BaseException:
-            self.abort_transaction()
+        except BaseException as error:
+            if not isinstance(error, GeneratorExit):
+                self._end_after(error)
             raise
 
+    def _end_after(self, error: BaseException) -> None:
+        async def work() -> None:
+            from asyncio import CancelledError
+
+            await self._settle()
+            # An interrupted commit was cancelled on the loop, and is finished there.
+            await self._producer.end_transaction_after(error if isinstance(error, Exception) else CancelledError())
+
+        self._portal.run(work())
+
     def begin_transaction(self) -> None:
-        PORTAL.run(self._producer.begin_transaction())
+        self._portal.run(self._producer.begin_transaction())
 
     def commit_transaction(self) -> None:
         self.flush()
-        PORTAL.run(self._producer.commit_transaction())
+        self._portal.run(self._producer.commit_transaction())
 
     def abort_transaction(self) -> None:
-        PORTAL.run(self._producer.abort_transaction())
+        async def work() -> None:
+            await self._settle()
+            await self._producer.abort_transaction()
+
+        self._portal.run(work())
 
     def send_offsets(self, offsets: "Mapping[TopicPartition, int | Offset]", group: "GroupMetadata | str | Consumer") -> None:
         metadata = group if isinstance(group, str | GroupMetadata) else group.group_metadata()
-        PORTAL.run(self._producer.send_offsets(offsets, metadata))
+        self._portal.run(self._producer.send_offsets(offsets, metadata))
 
     def metrics(self) -> dict[str, float]:
         return self._producer.metrics()
@@ -132,7 +162,7 @@ class Producer:
             await self._settle()
             await self._producer.close(timeout_ms=timeout_ms)
 
-        PORTAL.run(work())
+        self._portal.run(work())
 
     def __enter__(self) -> Self:
         return self.start()
@@ -141,9 +171,11 @@ class Producer:
         self.close()
 
 
-def _pass_on(done: "asyncio.Future[RecordMetadata]", waiting: "Future[RecordMetadata]") -> None:
+def _pass_on(waiting: "Future[RecordMetadata]", done: "asyncio.Future[RecordMetadata]") -> None:
     if done.cancelled():
-        waiting.cancel()
+        from concurrent.futures import CancelledError
+
+        waiting.set_exception(CancelledError())
     elif (error := done.exception()) is not None:
         waiting.set_exception(error)
     else:

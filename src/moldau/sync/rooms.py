@@ -22,7 +22,7 @@ from moldau.clients.admin.tokens import TokenAdmin
 from moldau.clients.admin.topics import TopicAdmin
 from moldau.clients.admin.transactions import TransactionAdmin
 from moldau.clients.admin.users import UserAdmin
-from moldau.sync.portal import PORTAL
+from moldau.sync.portal import Portal
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,10 +30,11 @@ A = TypeVar("A")
 
 
 class Room(Generic[A]):
-    """A room of the blocking admin.  `room`: the room of `moldau.Admin` that does the work."""
+    """A room of the blocking admin.  `room`: the room of `moldau.Admin` that does the work, on the loop of `portal`."""
 
-    def __init__(self, room: A) -> None:
+    def __init__(self, room: A, portal: Portal) -> None:
         self.room = room
+        self.portal = portal
 
 
 class Blocking(Generic[A, P, R]):
@@ -56,7 +57,7 @@ class Blocking(Generic[A, P, R]):
 
         @wraps(bound)
         def blocking(*args: P.args, **given: P.kwargs) -> R:
-            return PORTAL.run(bound(*args, **given))
+            return room.portal.run(bound(*args, **given))
 
         return blocking
 

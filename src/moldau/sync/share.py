@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from moldau.clients.share.consumer import ShareConsumer as AsyncShareConsumer
-from moldau.sync.portal import PORTAL
+from moldau.sync.portal import the_portal
 
 if TYPE_CHECKING:
     from moldau.clients.share import Acknowledge, SharedRecord
@@ -25,32 +25,34 @@ class ShareConsumer:
         on_acknowledged: "Callable[[TopicPartition, list[int], ErrorCode], None] | None" = None,
         **given: Any,
     ) -> None:
+        self._portal = the_portal()
+
         async def make() -> AsyncShareConsumer:
             return AsyncShareConsumer(servers, group_id, topics, options, on_acknowledged, **given)
 
-        self._consumer = PORTAL.run(make())
+        self._consumer = self._portal.run(make())
 
     def subscribe(self, topics: Sequence[str] | str) -> None:
-        PORTAL.call(lambda: self._consumer.subscribe(topics))
+        self._portal.call(lambda: self._consumer.subscribe(topics))
 
     def unsubscribe(self) -> None:
-        PORTAL.run(self._consumer.unsubscribe())
+        self._portal.run(self._consumer.unsubscribe())
 
     @property
     def assignment(self) -> "frozenset[TopicPartition]":
         return self._consumer.assignment
 
     def poll(self, *, wait_s: float = 1.0) -> "list[SharedRecord]":
-        return PORTAL.run(self._consumer.poll(wait_s=wait_s))
+        return self._portal.run(self._consumer.poll(wait_s=wait_s))
 
     def acknowledge(self, shared: "SharedRecord", kind: "Acknowledge") -> None:
-        PORTAL.call(lambda: self._consumer.acknowledge(shared, kind))
+        self._portal.call(lambda: self._consumer.acknowledge(shared, kind))
 
     def commit(self) -> None:
-        PORTAL.run(self._consumer.commit())
+        self._portal.run(self._consumer.commit())
 
     def close(self) -> None:
-        PORTAL.run(self._consumer.close())
+        self._portal.run(self._consumer.close())
 
     def __enter__(self) -> Self:
         return self

@@ -79,3 +79,24 @@ def test_a_poll_that_is_cancelled_takes_no_records_with_it() -> None:
         return found
 
     assert world.run(read()) == VALUES
+
+
+def test_a_seek_between_the_decision_to_fetch_and_the_fetch_is_no_error() -> None:
+    """The partition is resumed, which decides to fetch, and is sought some turns of the loop later."""
+    world = World()
+    world.cluster.create("t", 1)
+
+    async def read() -> None:
+        await fill(world)
+        async with a_consumer(world) as consumer:
+            await consumer.assign({HERE: 0})
+            for turns in range(5):
+                await consumer.poll(5)
+                consumer.pause([HERE])
+                await asyncio.sleep(1)
+                consumer.resume([HERE])
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                consumer.seek_to_beginning()
+
+    world.run(read())

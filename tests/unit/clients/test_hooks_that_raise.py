@@ -1,7 +1,7 @@
 """A consumer whose listener, interceptor or deserializer raises goes on."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -9,6 +9,7 @@ import pytest
 from moldau.clients.consumer import Consumer, RebalanceListener
 from moldau.clients.producer import Producer
 from moldau.clients.records import Records
+from moldau.errors import KafkaError
 from moldau.types import TopicPartition
 from proof.clients.broker_room import BOOTSTRAP, RoomWorld
 
@@ -46,10 +47,9 @@ def values_read(*, expected: int = 2, **options: Any) -> tuple[list[Any], int]:
         nonlocal raised
         async with Producer(BOOTSTRAP, network=world.network, clock=world.clock) as producer:
             for value in (b"1", b"2"):
-                await producer.send("payments", value, partition=0)
-        consumer = Consumer(
-            BOOTSTRAP, network=world.network, clock=world.clock, group_id="g", topics=["payments"], auto_offset_reset="earliest", **options
-        )
+                await producer.send("payments", value, key=b"k", partition=0)
+        given = {"topics": ["payments"], "auto_offset_reset": "earliest", **options}
+        consumer = Consumer(BOOTSTRAP, network=world.network, clock=world.clock, group_id="g", **given)
         found: list[Any] = []
         while len(found) < expected:
             try:
@@ -79,8 +79,103 @@ def test_a_listener_that_raises_is_heard_and_ends_nothing(protocol: dict[str, An
     assert raised
 
 
-def test_a_deserializer_that_raises_costs_no_other_record() -> None:
-    found, raised = values_read(value_deserializer=refuses)
+class Committing(RebalanceListener):
+    """Commits what it gives up, and notes what came of it."""
+
+    def __init__(self) -> None:
+        self.consumer: Consumer | None = None
+        self.heard: list[object] = []
+
+    async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        assert self.consumer is not None
+        await self.consumer.commit(dict.fromkeys(partitions, 2))
+        with pytest.raises(KafkaError, match="closed"):
+            await self.consumer.poll(0)
+        self.heard.append(await self.consumer.committed(partitions))
+
+
+def test_a_listener_commits_while_its_consumer_closes() -> None:
+    world, listener = RoomWorld(7), Committing()
+
+    async def client() -> None:
+        listener.consumer = Consumer(
+            BOOTSTRAP,
+            network=world.network,
+            clock=world.clock,
+            group_id="g",
+            topics=["payments"],
+            listener=listener,
+            group_protocol="consumer",
+        )
+        while not listener.consumer.assignment:
+            await listener.consumer.poll(1)
+        await listener.consumer.close()
+
+    async def run() -> None:
+        await world.start(world.machine("client"), client())
+        world.room.coordinators.close()
+
+    world.run(run(), within_s=60)
+    (found,) = listener.heard
+    assert isinstance(found, dict)
+    assert {committed.offset for committed in found.values()} == {2}
+
+
+class PollingInATask(RebalanceListener):
+    def __init__(self) -> None:
+        self.consumer: Consumer | None = None
+        self.refusals: list[str] = []
+
+    async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        assert self.consumer is not None
+        try:
+            await asyncio.wait_for(self.consumer.poll(1), 30)
+        except KafkaError as error:
+            self.refusals.append(error.detail or "")
+
+
+def test_a_listener_that_polls_in_a_task_of_its_own_is_refused() -> None:
+    world, listener = RoomWorld(7), PollingInATask()
+
+    async def client() -> None:
+        async with Consumer(
+            BOOTSTRAP, network=world.network, clock=world.clock, group_id="g", topics=["payments"], listener=listener
+        ) as consumer:
+            listener.consumer = consumer
+            while not listener.refusals:
+                await consumer.poll(1)
+
+    async def run() -> None:
+        await world.start(world.machine("client"), client())
+        world.room.coordinators.close()
+
+    world.run(run(), within_s=20)
+    assert "cannot poll" in listener.refusals[0]
+
+
+def raises_at_first() -> Callable[[str], bool]:
+    names: list[str] = []
+
+    def picks(topic: str) -> bool:
+        names.append(topic)
+        if len(names) == 1:
+            raise OnPurpose
+        return topic == "payments"
+
+    return picks
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=["consumer", "classic"])
+def test_a_pattern_that_raises_is_heard_and_ends_nothing(protocol: dict[str, Any]) -> None:
+    found, raised = values_read(topics=None, pattern=raises_at_first(), metadata_max_age_ms=3000, **protocol)
+    assert [record.value for record in found] == [b"1", b"2"]
+    assert raised
+
+
+@pytest.mark.parametrize("which", ["key_deserializer", "value_deserializer"])
+def test_a_deserializer_that_raises_costs_no_other_record(which: str) -> None:
+    found, raised = values_read(**{which: refuses})
+    assert all(isinstance(record.error, OnPurpose) for record in found)
     assert [record.offset for record in found] == [0, 1]
     assert not raised
 

@@ -27,7 +27,7 @@ from moldau.clients.consumer.sticky import (
     sticky_user_data,
 )
 from moldau.clients.coordinators import MOVED, Coordinators
-from moldau.clients.errors import Fenced, error_of
+from moldau.clients.errors import ClientError, Fenced, error_of
 from moldau.clients.view import ClusterView
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -292,6 +292,11 @@ class ClassicMember:
                 LOG.info("group %s: no heartbeat: %s", self._group_id, error)
             except KafkaError as error:
                 LOG.info("group %s: no heartbeat: %s", self._group_id, error)
+            except Exception as error:
+                LOG.exception("group %s: the heartbeats failed", self._group_id)
+                self._failure = ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, f"group {self._group_id}: the heartbeats failed: {error!r}")
+                self.state = MemberState.LOST
+                break
             if loop.time() - answered_at > options.session_timeout_ms / 1000:
                 self.state = MemberState.LOST  # the coordinator has given the partitions to others by now
         self._owner.news()

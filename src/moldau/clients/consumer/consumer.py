@@ -88,7 +88,8 @@ class Consumer:
     ) -> None:
         """Read these topics, or all that `pattern` matches, shared with the other members of the group.  Errors: OptionError.
 
-        `pattern`: a regular expression for whole names, or a function of a name that returns whether it matches.
+        `pattern`: a regular expression for whole names, or a function of a name that returns whether it matches.  If the function raises,
+        the next poll raises its error, and the topics of the last successful match stay.
         """
         self._work.subscribe(topics, pattern=pattern, listener=listener)
 
@@ -182,7 +183,8 @@ class Consumer:
 
         Whole batches are returned.  `max_records`, or max_poll_records, limits the number of records.
 
-        Errors: ClientError; CorruptBatch; whatever a rebalance listener raises.  After an error the next poll goes on.
+        Errors: ClientError; CorruptBatch; whatever a rebalance listener or the function of a pattern raises.  After an error the next poll
+        goes on.
         """
         return await self._work.poll(timeout_s, max_records=max_records)
 

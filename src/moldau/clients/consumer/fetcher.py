@@ -84,10 +84,10 @@ class Fetcher:
         unset.pop(NO_NODE, None)
         for node_id, positions in unset.items():
             self._spawn(self._resolve(node_id, positions))
-        for node_id, positions in self._fetchable(now_ms).items():
+        for node_id in self._fetchable(now_ms):
             if node_id not in self._busy:
                 self._busy.add(node_id)
-                self._spawn(self._fetch(node_id, positions))
+                self._spawn(self._fetch(node_id))
         self._set_timer(now_ms, later_ms)
 
     def _fetchable(self, now_ms: int) -> dict[int, list[Position]]:
@@ -142,16 +142,16 @@ class Fetcher:
 
     # ------------------------------------------------------------ fetching
 
-    async def _fetch(self, node_id: int, positions: Sequence[Position]) -> None:
+    async def _fetch(self, node_id: int) -> None:
         """Fetch from this node until there is nothing to ask it for.
 
         The next request leaves before the caller sees the last answer: the broker works on it while the caller works on that answer.
         """
         try:
-            while positions:
+            # Asked here, not by the turn that spawned this task: a partition may have been sought or given up since then.
+            while positions := self._fetchable(self._clock.monotonic_ms()).get(node_id):
                 await self._fetch_once(node_id, positions)
                 self.wake()
-                positions = self._fetchable(self._clock.monotonic_ms()).get(node_id, ())
         finally:
             self._busy.discard(node_id)
             self.wake()
@@ -313,6 +313,8 @@ class Fetcher:
 
     async def _resolve(self, node_id: int, positions: Sequence[Position]) -> None:
         """Find offsets for positions without one: the one that a seek asked for, or that of the policy."""
+        # A partition may have been sought or given up since this task was spawned.
+        positions = [one for one in positions if one.fetch_offset is None and self._is_unresolved(one)]
         partitions = [position.topic_partition for position in positions]
         self._resolving.update(partitions)
         versions = [position.version for position in positions]
@@ -322,13 +324,17 @@ class Fetcher:
             LOG.info("broker %d: %s", node_id, error)
             self._pause(positions)
             self._topics.refresh_soon()
-        except KafkaError as error:
+        except Exception as error:
             self._pause(positions)
             self._fail(error)
         finally:
             self._resolving.difference_update(partitions)
             self._on_news()
             self.wake()
+
+    def _is_unresolved(self, position: Position) -> bool:
+        one = position.topic_partition
+        return self._positions.by_partition.get(one) is position and one not in self._resolving
 
     async def _resolve_at(self, node_id: int, asked: Sequence[tuple[Position, int]]) -> None:
         targets = {}

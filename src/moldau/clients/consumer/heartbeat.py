@@ -20,7 +20,7 @@ from moldau.clients.consumer.member import MemberState, Owner
 from moldau.clients.consumer.offsets import Identity
 from moldau.clients.consumer.options import ConsumerOptions
 from moldau.clients.coordinators import Coordinators
-from moldau.clients.errors import error_of
+from moldau.clients.errors import ClientError, error_of
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -112,6 +112,15 @@ class HeartbeatMember:
     # ------------------------------------------------------------ staying
 
     async def _run(self) -> None:
+        try:
+            await self._stay()
+        except Exception as error:
+            LOG.exception("group %s: the heartbeats failed", self._group_id)
+            self._failure = ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, f"group {self._group_id}: the heartbeats failed: {error!r}")
+            self._task = None  # the next step begins again
+            self._lost()
+
+    async def _stay(self) -> None:
         loop, options = asyncio.get_running_loop(), self._options
         while True:
             self._beat_now.clear()

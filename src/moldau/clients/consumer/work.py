@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import contextvars
 import inspect
 import logging
 import re
@@ -43,6 +44,8 @@ LOG: Final = logging.getLogger(__name__)
 Pattern = str | re.Pattern[str] | Callable[[str], bool]
 WHILE_NOTHING_HAPPENS_S: Final = 1.0
 """A poll that waits looks after its place in the group at least this often, in seconds."""
+_STEP: Final[contextvars.ContextVar[tuple[int, int] | None]] = contextvars.ContextVar("step", default=None)
+"""The consumer and the number of its step in which the running code is called."""
 LEAST_WAIT_S: Final = 1e-6
 """A timer for less may be due at once, and its time never over."""
 
@@ -77,6 +80,7 @@ class ConsumerWork:
         self._fetcher: Fetcher | None = None
         self._member: Member | None = None
         self._stepping: asyncio.Task[None] | None = None
+        self._step_number = 0
         self._commit_cluster: Cluster | None = None
         self._listener = RebalanceListener()
         self._picks: Callable[[str], bool] | None = None
@@ -84,6 +88,7 @@ class ConsumerWork:
         self._commits = Commits(self.options, self._positions, self._clock)
         self._stream: Callable[[], RecordStream | None] = _no_stream
         self._is_closed = False
+        self._is_leaving = False
 
     # ------------------------------------------------------------ what to read
 
@@ -214,7 +219,7 @@ class ConsumerWork:
     # ------------------------------------------------------------ reading
 
     async def poll(self, timeout_s: float = 1.0, *, max_records: int | None = None) -> list[Records]:
-        self.start()
+        self._start_to_read()
         if self._stream() is not None:
             raise FatalError(ErrorCode.INVALID_REQUEST, "this consumer is being iterated over: poll or iterate, not both")
         return await self._poll(timeout_s, max_records)
@@ -248,7 +253,7 @@ class ConsumerWork:
                 continue
 
     def iterate(self) -> RecordStream:
-        self.start()
+        self._start_to_read()
         if self._stream() is not None:
             raise FatalError(ErrorCode.INVALID_REQUEST, "this consumer is being iterated over already")
         stream = RecordStream(self._positions, self._take_for_stream, lambda: self._member, self._upkeep, self._stream_ended)
@@ -283,15 +288,22 @@ class ConsumerWork:
 
         A poll that is cancelled meanwhile leaves no rebalance half done: the next poll waits for the same step.
         """
-        if self._stepping is None:
-            self._stepping = asyncio.get_running_loop().create_task(member.step())
-        stepping = self._stepping
-        if stepping is asyncio.current_task():
+        if self._is_in_step():
             raise FatalError(ErrorCode.INVALID_REQUEST, "a rebalance listener cannot poll: poll waits for it")
+        if self._stepping is None:
+            self._step_number += 1
+            context = contextvars.copy_context()
+            context.run(_STEP.set, (id(self), self._step_number))
+            self._stepping = asyncio.get_running_loop().create_task(member.step(), context=context)
+        stepping = self._stepping
         await asyncio.wait((stepping,))
         if self._stepping is stepping:
             self._stepping = None
         stepping.result()
+
+    def _is_in_step(self) -> bool:
+        """Whether a rebalance listener calls, or a task or thread that it waits for."""
+        return self._stepping is not None and not self._stepping.done() and _STEP.get() == (id(self), self._step_number)
 
     # ------------------------------------------------------------ offsets
 
@@ -323,7 +335,12 @@ class ConsumerWork:
     def subscribed(self) -> list[str]:
         if self._picks is None:
             return self._subscribed
-        return sorted(topic for topic in self.cluster.view.topics if self._picks(topic))
+        try:
+            return sorted(topic for topic in self.cluster.view.topics if self._picks(topic))
+        except Exception as error:
+            if self._fetcher is not None and not any(type(one) is type(error) for one in self._fetcher.failures):
+                self._fetcher.failures.append(error)  # the next poll raises it
+            return list(self._picked)
 
     async def revoke(self, partitions: Iterable[TopicPartition]) -> None:
         listed = sorted(partitions)
@@ -360,9 +377,15 @@ class ConsumerWork:
 
     # ------------------------------------------------------------ life
 
+    def _start_to_read(self) -> None:
+        """Errors: FatalError, for a listener that is told of the end, too."""
+        if self._is_closed:
+            raise FatalError(ErrorCode.INVALID_REQUEST, "the consumer is closed")
+        self.start()
+
     def start(self) -> None:
         """Start the parts that need no answer from a broker.  Errors: FatalError."""
-        if self._is_closed:
+        if self._is_closed and not self._is_leaving:
             raise FatalError(ErrorCode.INVALID_REQUEST, "the consumer is closed")
         if self._fetcher is not None:
             return
@@ -448,7 +471,7 @@ class ConsumerWork:
             raise RetriableError(ErrorCode.REQUEST_TIMED_OUT, f"{what} could not be found out in {within_s:g} s") from None
 
     async def _leave(self) -> None:
-        if self._stepping is not None and self._stepping is not asyncio.current_task():
+        if self._stepping is not None and not self._is_in_step():
             await asyncio.wait((self._stepping,))
             self._stepping = None
         member, self._member = self._member, None
@@ -472,6 +495,7 @@ class ConsumerWork:
         if self._fetcher is not None:
             done = self._commits.done() if self._stream() is not None else self._commits.confirmed(self._commits.undone)
             self._commits.handed_out = {**self._positions.offsets(), **done}
+            self._is_leaving = True  # a listener that hears of the revocation may still commit
             try:
                 async with asyncio.timeout(self.options.default_api_timeout_ms / 1000 if timeout_s is None else timeout_s):
                     if self._member is None:
@@ -480,6 +504,7 @@ class ConsumerWork:
             except TimeoutError:
                 LOG.warning("the consumer is closed before its group has answered")
             finally:
+                self._is_leaving = False
                 await self._topics.close()
                 await self._fetcher.close()
         if self._commit_cluster is not None:

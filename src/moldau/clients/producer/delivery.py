@@ -262,7 +262,9 @@ class Deliveries:
         self._is_complete = True
         self._maybe_finish()
 
-    def ended(self, part: "DeliveryPart", topic_partition: TopicPartition, base_offset: int, error: KafkaError | None) -> None:
+    def ended(
+        self, part: "DeliveryPart", topic_partition: TopicPartition, base_offset: int, timestamp: int | None, error: KafkaError | None
+    ) -> None:
         self._open -= 1
         if error is not None:
             self.failed.append(Failed(part.numbers, error))
@@ -291,7 +293,7 @@ class DeliveryPart:
         self.count = len(numbers)
 
     def written(self, topic_partition: TopicPartition, base_offset: int, timestamp: int | None, error: KafkaError | None) -> None:
-        self._whole.ended(self, topic_partition, base_offset, error)
+        self._whole.ended(self, topic_partition, base_offset, timestamp, error)
 
     def halves(self) -> "tuple[DeliveryPart, DeliveryPart]":
         return self._whole.split(self)

@@ -88,6 +88,39 @@ def _takes_headers(kind: type) -> bool:
     return True
 
 
+def records_of(
+    topic: str,
+    values: Sequence[Any],
+    keys: Sequence[Any] | None,
+    headers: Sequence[Headers] | None,
+    partition: int | None,
+    timestamps_ms: Sequence[int] | None,
+) -> Iterator[OutgoingRecord]:
+    """The records of a `send_many`, one by one, as interceptors get them."""
+    for number, value in enumerate(values):
+        yield OutgoingRecord(
+            topic,
+            value,
+            None if keys is None else keys[number],
+            () if headers is None else headers[number],
+            partition,
+            None if timestamps_ms is None else timestamps_ms[number],
+        )
+
+
+def runs_of(records: Sequence[OutgoingRecord]) -> Iterator[tuple[int, int]]:
+    """The first and the next number of each run of neighbours that go to the same topic and partition."""
+    first = 0
+    for number in range(1, len(records) + 1):
+        if number == len(records) or _place_of(records[number]) != _place_of(records[first]):
+            yield first, number
+            first = number
+
+
+def _place_of(record: OutgoingRecord) -> tuple[str, int | None]:
+    return record.topic, record.partition
+
+
 def columns_of(
     keys: Sequence[Any] | None, values: Sequence[Any], headers: Sequence[Headers] | None, timestamps: Sequence[int] | None, now_ms: int
 ) -> Columns:

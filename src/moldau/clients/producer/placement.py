@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from moldau.clients.cluster import Cluster
-from moldau.clients.errors import error_of
+from moldau.clients.errors import ClientError, error_of
 from moldau.clients.options import OptionError
 from moldau.clients.producer.accumulator import PartitionQueue
 from moldau.clients.producer.batch import RECORD_OVERHEAD
 from moldau.clients.producer.delivery import Token
 from moldau.clients.producer.options import ProducerOptions
 from moldau.clients.producer.outgoing import Piece, pieces
-from moldau.clients.producer.partitioners import StickyPartitioner, partition_for_key, partitioner_of
+from moldau.clients.producer.partitioners import Partitioner, StickyPartitioner, partition_for_key, partitioner_of
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.records.column_builder import Columns
 from moldau.types import NO_LEADER
@@ -36,12 +36,24 @@ class Placement:
         self._ignores_keys = options.partitioner_ignore_keys or options.partitioner == "uniform_sticky"
 
     def partition_of(self, topic: str, key: bytes | None, value: bytes | None, size: int, queues: Sequence[Queue]) -> int:
+        """The partition of a record.  Errors: ClientError for a function of the user's that raises, or chooses none of the partitions."""
         if self._partitioner is not None:
-            return self._partitioner(topic, key, value, len(queues))
+            return self._chosen(self._partitioner, topic, key, value, len(queues))
         if key is not None and not self._ignores_keys:
             return partition_for_key(key, len(queues))
         index = self._sticky.stay(topic, size, len(queues))
         return index if index >= 0 else self._sticky.partition(topic, size, len(queues), self._load_of(topic, queues))
+
+    @staticmethod
+    def _chosen(partitioner: Partitioner, topic: str, key: bytes | None, value: bytes | None, partition_count: int) -> int:
+        try:
+            index = partitioner(topic, key, value, partition_count)
+        except Exception as error:
+            raise ClientError(ErrorCode.INVALID_REQUEST, f"the partitioner failed: {error!r}") from error
+        if type(index) is not int or not 0 <= index < partition_count:
+            detail = f"the partitioner chose partition {index!r} of topic {topic}, which has {partition_count}"
+            raise ClientError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail)
+        return index
 
     def room(self, topic: str) -> int:
         """How many bytes of records without a key go where the last one went.  0: each is placed by itself."""

@@ -137,7 +137,8 @@ class Producer:
         """Send one record.  Await the returned delivery to know that it has arrived.  `value` None: a tombstone.
 
         Errors at once: BufferFull if too many records wait and no delivery is awaited; FatalError, AbortableError of the producer; whatever
-        a serializer raises.  All other errors come with the delivery.
+        a serializer raises.  All other errors come with the delivery.  A ClientError for a partitioner of yours that raises comes at once,
+        or with the delivery while the topic is not known.
         """
         return self._send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
 
@@ -154,6 +155,8 @@ class Producer:
         """Send records given as lists side by side.  Partitions keep the order of records.
 
         This waits for room, not for delivery: await the returned deliveries for that.
+
+        Interceptors see each record, which costs about as much as `send`: without interceptors no object is made for a record.
 
         Errors: ValueError for lists of different lengths; ClientError if the topic cannot be used, or there is no room within max_block_ms.
         In the latter case the rest is not sent, and the records sent before go on.
@@ -190,8 +193,12 @@ class Producer:
             await self.commit_transaction()
         except BaseException as error:
             if not isinstance(error, GeneratorExit):
-                await self._work.end_after(error)
+                await self.end_transaction_after(error)
             raise
+
+    async def end_transaction_after(self, error: BaseException) -> None:
+        """End the transaction of a block that raised `error`, as `transaction` does.  An abort that fails is logged."""
+        await self._work.end_after(error)
 
     async def begin_transaction(self) -> None:
         """Begin, after an abort, or the commit of a block that was cancelled, that is not done yet.  Errors: ClientError."""

@@ -136,7 +136,11 @@ class WaitingRoom:
             return False
         index = one.partition
         if index is None:
-            index = self._placement.partition_of(one.topic, one.key, one.value, one.size, queues)
+            try:
+                index = self._placement.partition_of(one.topic, one.key, one.value, one.size, queues)
+            except ClientError as refusal:
+                self._fail(one, refusal)
+                return True
         if not 0 <= index < len(queues):
             detail = f"topic {one.topic} has no partition {index}: there are {len(queues)}"
             self._fail(one, ClientError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail))

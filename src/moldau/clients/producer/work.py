@@ -16,7 +16,7 @@ from moldau.clients.cluster import Cluster, Unreachable
 from moldau.clients.connecting import cluster_of
 from moldau.clients.errors import AbortableError, AuthenticationError, BufferFull, ClientError, FatalError, error_of
 from moldau.clients.group_metadata import GroupMetadata
-from moldau.clients.options import OptionError, parse_options
+from moldau.clients.options import parse_options
 from moldau.clients.producer.accumulator import MEMORY_OVERHEAD, Accumulating, Accumulator
 from moldau.clients.producer.batch import RECORD_OVERHEAD, size_of
 from moldau.clients.producer.delivery import Deliveries, Delivery, OnDelivery, RecordMetadata, Run, Token
@@ -24,12 +24,23 @@ from moldau.clients.producer.ending import Ending
 from moldau.clients.producer.lane import Lane
 from moldau.clients.producer.off_loop import CompressionThreads, OffLoop
 from moldau.clients.producer.options import ProducerOptions
-from moldau.clients.producer.outgoing import Headers, OutgoingRecord, acknowledged, columns_of, header_list, intercepted, serialized
+from moldau.clients.producer.outgoing import (
+    Headers,
+    OutgoingRecord,
+    acknowledged,
+    columns_of,
+    header_list,
+    intercepted,
+    records_of,
+    runs_of,
+    serialized,
+)
 from moldau.clients.producer.placement import Placement, Queue
 from moldau.clients.producer.sender import Sender
 from moldau.clients.producer.transactions import State
 from moldau.clients.producer.transactor import Offset, Transactor, Untransacted
 from moldau.clients.producer.waiting import WaitingRoom
+from moldau.clients.producer.watched import WatchedDeliveries
 from moldau.clients.topics import Topics
 from moldau.clock import Clock, SystemClock
 from moldau.errors import ErrorCode, KafkaError
@@ -38,6 +49,7 @@ from moldau.net.transport import Network
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
 from moldau.protocol.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from moldau.protocol.records.builder import BatchOptions
+from moldau.protocol.records.column_builder import Columns
 from moldau.types import TopicPartition
 
 LOG: Final = logging.getLogger(__name__)
@@ -296,13 +308,17 @@ class ProducerWork:
         for name, column in (("keys", keys), ("headers", headers), ("timestamps_ms", timestamps_ms)):
             if column is not None and len(column) != len(values):
                 raise ValueError(f"{name} has {len(column)} entries, values has {len(values)}")
+        if self.options.interceptors:
+            records = records_of(topic, values, keys, headers, partition, timestamps_ms)
+            seen = [intercepted(self.options.interceptors, one) for one in records]
+            now_ms = self._clock.now_ms()
+            return await self._send_many_intercepted(
+                [one._replace(timestamp_ms=now_ms) if one.timestamp_ms is None else one for one in seen]
+            )
         deliveries = Deliveries(self._loop)
-        queues = await self._queues_of(topic)
-        if partition is not None and not 0 <= partition < len(queues):
-            raise ClientError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} has no partition {partition}: there are {len(queues)}")
-        options = self.options
-        if options.interceptors or options.key_serializer is not None or options.value_serializer is not None:
-            keys, values = self._serialized_columns(topic, keys, values)
+        queues = await self._queues_of(topic, partition)
+        if self._has_hooks:
+            keys, values = self._serialized_columns(keys, values)
         columns = columns_of(keys, values, headers, timestamps_ms, self._clock.now_ms())
         try:
             for queue, (numbers, part, size) in self._placement.parts_of(topic, queues, columns, partition):
@@ -312,6 +328,33 @@ class ProducerWork:
         finally:
             deliveries.complete()
         return deliveries
+
+    async def _send_many_intercepted(self, records: Sequence[OutgoingRecord]) -> Deliveries:
+        """Send records that the interceptors have seen.  Interceptors may have moved some of them to other topics or partitions."""
+        deliveries = WatchedDeliveries(self._loop, self.options.interceptors, records)
+        try:
+            columns = [self._columns_of(records[first:end]) for first, end in runs_of(records)]
+            for (first, _), column in zip(runs_of(records), columns, strict=True):
+                topic, partition = records[first].topic, records[first].partition
+                queues = await self._queues_of(topic, partition)
+                for queue, (numbers, part, size) in self._placement.parts_of(topic, queues, column, partition):
+                    await self._wait_for_room(queue, size)
+                    token = deliveries.part([first + number for number in numbers])
+                    self._accumulator.append_columns(queue, part, size, token, self._clock.monotonic_ms())
+                    self._started().wake()
+        except BaseException as error:
+            deliveries.give_up(error)
+            raise
+        finally:
+            deliveries.complete()
+        return deliveries
+
+    def _columns_of(self, records: Sequence[OutgoingRecord]) -> Columns:
+        """Errors: TypeError; whatever a serializer raises."""
+        keys = [one.key for one in records] if any(one.key is not None for one in records) else None
+        headers = [one.headers for one in records] if any(one.headers for one in records) else None
+        keys, values = self._serialized_columns(keys, [one.value for one in records])
+        return columns_of(keys, values, headers, [one.timestamp_ms or 0 for one in records], 0)
 
     async def drain(self) -> None:
         """Wait until no record waits for room any more.  Batches that may leave do so even when none waits."""
@@ -432,8 +475,14 @@ class ProducerWork:
 
     # send_many
 
-    async def _queues_of(self, topic: str) -> list[Queue]:
-        """The queues of a topic.  Errors: ClientError."""
+    async def _queues_of(self, topic: str, partition: int | None) -> list[Queue]:
+        """The queues of a topic that has this partition.  Errors: ClientError."""
+        queues = await self._queues_of_topic(topic)
+        if partition is not None and not 0 <= partition < len(queues):
+            raise ClientError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} has no partition {partition}: there are {len(queues)}")
+        return queues
+
+    async def _queues_of_topic(self, topic: str) -> list[Queue]:
         self._topics.use(topic)
         asked, failed = self._topics.answer_count, self._topics.failure
         if topic not in self._placement.queues:
@@ -468,10 +517,8 @@ class ProducerWork:
             raise BufferFull(f"there was no room for {size} bytes of {queue.topic_partition} {within}") from None
         self._check_sendable()
 
-    def _serialized_columns(self, topic: str, keys: Sequence[Any] | None, values: Sequence[Any]) -> tuple[list[Any] | None, list[Any]]:
+    def _serialized_columns(self, keys: Sequence[Any] | None, values: Sequence[Any]) -> tuple[list[Any] | None, list[Any]]:
         options = self.options
-        if options.interceptors:
-            raise OptionError("send_many does not call interceptors: use send with them")
         encoded = [serialized("value", value, options.value_serializer) for value in values]
         return None if keys is None else [serialized("key", key, options.key_serializer) for key in keys], encoded
 

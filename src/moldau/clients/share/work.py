@@ -186,6 +186,10 @@ class ShareWork:
                     self._something.set()
                     return
                 self._is_news = True
+            except Exception as error:
+                self._failures.append(error)
+                self._something.set()
+                return  # the next poll begins again
             with suppress(TimeoutError):
                 async with asyncio.timeout(interval_s):
                     await self._beat_now.wait()

@@ -1,4 +1,4 @@
-"""The deliveries of a `send_many` whose interceptors hear the end of each record (KIP-42)."""
+"""● The deliveries of a `send_many` whose interceptors hear the end of each record (KIP-42)."""
 
 import asyncio
 from collections.abc import Sequence

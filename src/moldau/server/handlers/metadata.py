@@ -10,7 +10,8 @@ Version notes  Topic ids 10, asked for by id 12, authorized operations 8 (those 
 Differs from Kafka: a missing topic is created before the answer, which has UNKNOWN_TOPIC_OR_PARTITION for it as Kafka's does, so the next
                request finds it; Kafka answers first.  The answer gives the reason of a refused creation; Kafka says
                UNKNOWN_TOPIC_OR_PARTITION.  Topics are created 500 at a time, and not at all when more than 5,000 are missing.  A null name
-               without an id in version 12 is INVALID_REQUEST, not UNKNOWN_SERVER_ERROR.
+               without an id in version 12 is INVALID_REQUEST, not UNKNOWN_SERVER_ERROR.  A broker whose process died is fenced at once,
+               and listed for another session, as long as Kafka would list it; see `peers/listed_brokers.py`.
 """
 
 from collections.abc import Awaitable, Iterable, Sequence
@@ -106,7 +107,7 @@ def _answer(
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=one.id, host=endpoint.host, port=endpoint.port, rack=one.rack)
-            for one in image.alive_brokers()
+            for one in broker.listed_brokers(image)
             if (endpoint := one.endpoint(listener)) is not None
         ],
         cluster_id=broker.cluster_id,

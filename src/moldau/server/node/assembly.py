@@ -3,7 +3,7 @@
 The node, the tests, the simulations and the benchmarks all build a broker here; they differ in the arguments.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from random import Random
 from typing import Any, Final
@@ -14,7 +14,7 @@ from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.share.config import ShareCoordinatorConfig
 from moldau.coordinator.txn.config import TransactionConfig
 from moldau.metadata.config_schema import ConfigSchema
-from moldau.metadata.image import EMPTY
+from moldau.metadata.image import EMPTY, BrokerRegistration, MetadataImage
 from moldau.metadata.loader import Loader
 from moldau.raft.driver import RaftDriver
 from moldau.replication.manager import ReplicaManager
@@ -59,6 +59,7 @@ def assemble(
     remote: RemoteLogManager | None = None,
     raft: RaftDriver | None = None,
     apis: Mapping[str, Mapping[int, Api]] | None = None,
+    listed_brokers: Callable[[MetadataImage], Iterable[BrokerRegistration]] = MetadataImage.alive_brokers,
 ) -> Broker:
     """A broker that knows no topics yet; the publisher tells it of them."""
     create_topic = partial(create_internal_topic, controller, timeout_ms=config.server.request_timeout_ms)
@@ -126,6 +127,7 @@ def assemble(
         coordinators=coordinators,
         shares=shares,
         share_sessions=ShareSessions(share_config.max_share_sessions, shares.forget_group),
+        listed_brokers=listed_brokers,
         remote=remote,
         apis=apis or {},
     )

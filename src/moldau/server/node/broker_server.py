@@ -42,6 +42,7 @@ from moldau.server.node.shared_server import SharedServer
 from moldau.server.node.taken_folders import TakenFolders
 from moldau.server.peers.brokers import BrokerChannels
 from moldau.server.peers.controller import ControllerCalls, allocate_producer_ids, create_internal_topic
+from moldau.server.peers.listed_brokers import ListedBrokers
 from moldau.server.requests.broker import Broker
 from moldau.server.requests.cluster_view import ImageView
 from moldau.server.requests.dispatch import Dispatcher
@@ -125,6 +126,13 @@ class BrokerServer:
             endpoint_of=self._endpoint_of,
             timeout_ms=server.request_timeout_ms,
         )
+        self._listed_brokers: Final = ListedBrokers(
+            local_id=config.node_id,
+            network=outside.network,
+            clock=clock,
+            listener_name=config.inter_broker_listener_name,
+            linger_ms=server.broker_session_timeout_ms,
+        )
         self._replication: Final = Replication(
             self.replicas,
             config=config.of(ReplicationConfig),
@@ -154,6 +162,7 @@ class BrokerServer:
             brokers=self._brokers,
             logs=self.logs,
             mover=self._mover,
+            listed_brokers=self._listed_brokers.of,
             remote=self._remote,
             apis={endpoint.name: apis_of(MODULES, "broker") for endpoint in config.broker_listeners},
         )
@@ -276,11 +285,14 @@ class BrokerServer:
         would load every coordinator twice.
         """
         if self._is_publishing:
+            if delta.changed_brokers:
+                self._listed_brokers.brokers_changed(image)
             self._publisher.publish(delta, image)
             return
         known = image.brokers.get(self._config.node_id)
         if known is not None and known.incarnation_id == self._incarnation_id:
             self._is_publishing = True
+            self._listed_brokers.brokers_changed(image)
             self._publisher.publish(Delta.between(EMPTY, image), image)
 
     # ---------------------------------------------------------------- down
@@ -320,6 +332,7 @@ class BrokerServer:
             self._timer.cancel()
         await self._assignments.stop()
         self._brokers.close()
+        self._listed_brokers.close()
 
     # ---------------------------------------------------------------- used by the parts
 

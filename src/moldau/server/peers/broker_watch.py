@@ -18,30 +18,13 @@ from typing import Final
 from moldau.background import in_background
 from moldau.metadata.image import MetadataImage
 from moldau.net.transport import Network
+from moldau.server.peers.port import Answer, knock
 from moldau.server.requests.dispatch import Client
 
 LOG: Final = logging.getLogger(__name__)
 
-PATIENCE_S: Final = 1.0
-"""The seconds after which a port that neither takes nor refuses a connection counts as silent."""
 PAUSES_S: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """The pauses before a port that took a connection is tried again."""
-
-
-class _Nobody:
-    """The receiver of a connection that is made only to see whether it can be made."""
-
-    def get_buffer(self) -> memoryview:
-        return memoryview(bytearray(64))
-
-    def received(self, count: int) -> None:
-        pass
-
-    def writable(self) -> None:
-        pass
-
-    def closed(self, error: Exception | None) -> None:
-        pass
 
 
 class BrokerWatch:
@@ -103,16 +86,10 @@ class BrokerWatch:
         endpoint = None if broker is None or broker.fenced else broker.endpoint(self._listener_name)
         if broker is None or endpoint is None:
             return False
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                transport = await self._network.connect(endpoint.host, endpoint.port, _Nobody())
-        except ConnectionRefusedError:
+        answer = await knock(self._network, endpoint.host, endpoint.port)
+        if answer is Answer.REFUSED:
             now = self._image().brokers.get(broker_id)
             if now is not None and now.epoch == broker.epoch and self._is_active():
                 LOG.info("broker %d is gone: %s:%d refuses connections", broker_id, endpoint.host, endpoint.port)
                 self._on_dead(broker_id)
-            return False
-        except (OSError, TimeoutError) as error:
-            return isinstance(error, ConnectionResetError)
-        transport.abort()
-        return True
+        return answer is Answer.TAKEN

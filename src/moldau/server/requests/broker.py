@@ -1,7 +1,7 @@
 """● The parts of one node that handlers use, and short answers from its metadata."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from uuid import UUID
@@ -9,6 +9,7 @@ from uuid import UUID
 from moldau.clock import Clock
 from moldau.errors import ErrorCode
 from moldau.metadata.config_schema import ConfigSchema
+from moldau.metadata.image import BrokerRegistration, MetadataImage
 from moldau.metadata.loader import Loader
 from moldau.raft.driver import RaftDriver
 from moldau.replication.manager import ReplicaManager
@@ -100,6 +101,8 @@ class Broker(Services):
     coordinators: "Coordinators"
     shares: "SharePartitions"
     share_sessions: ShareSessions
+    listed_brokers: Callable[[MetadataImage], Iterable[BrokerRegistration]] = MetadataImage.alive_brokers
+    """The brokers that clients are told of."""
     remote: "RemoteLogManager | None" = None
     """Tiered storage, if it is on."""
     complained_ms: int = -COMPLAIN_EVERY_MS

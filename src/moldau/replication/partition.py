@@ -238,6 +238,11 @@ class Partition:
         return effective_min_insync(self.log.config.min_insync_replicas, len(self.replicas))
 
     @property
+    def lacks_replicas(self) -> bool:
+        """Whether too few replicas are in sync for an append that all of them acknowledge."""
+        return len(self.isr) < self.min_insync
+
+    @property
     def acknowledged_offset(self) -> int:
         """The offset below which no record can be lost any more (exclusive): acks=all and the coordinators wait for it."""
         high_watermark = self.log.high_watermark
@@ -294,7 +299,7 @@ class Partition:
             self.before_append()
         if self.leader_id != self._local_id:
             return AppendFailure(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"Leader not local for partition {self.topic_partition}")
-        if acks == ALL_IN_SYNC and len(self.isr) < self.min_insync:
+        if acks == ALL_IN_SYNC and self.lacks_replicas:
             return AppendFailure(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"The size of the current ISR {list(self.isr)} is insufficient to satisfy the min.isr requirement of {self.min_insync} "
@@ -328,7 +333,7 @@ class Partition:
         self._steady_ms = now_ms
         log = self.log
         end_offset = log.log_end_offset
-        if self.followers and len(self.isr) < self.min_insync:
+        if self.followers and self.lacks_replicas:
             end_offset = log.high_watermark  # KIP-966: records that too few replicas hold are not committed
         elif self.followers:
             end_offset = high_watermark_of(

@@ -39,9 +39,11 @@ to load again.
 """
 
 RELOAD_MS: Final = 5_000
-"""The pause before a load after a failed append: the disk may be full for a while, and repeated loads of a long log would block all
-else.
+"""The longest pause before a load after a failed append: the disk may be full for a while, and repeated loads of a long log would block
+all else.
 """
+LOOK_MS: Final = 100
+"""The interval between two looks whether enough replicas are in sync again.  With enough of them the load begins at once."""
 HOW_TO_GO_ON: Final = (
     "Its clients are told NOT_COORDINATOR and ask again.  If a newer release wrote the record, start that one again.  "
     "If it is damaged, restore the folder, or stop the broker and move the folder away: what it remembers is lost then."
@@ -208,6 +210,26 @@ class CoordinatorTopic(Generic[M]):
         shard.close()
         self._set_alarm(shard)
 
+    def _reload_later(self, shard: Shard[M]) -> None:
+        """Load a closed shard again: as soon as enough replicas are in sync if too few are now, else after the longest pause.
+
+        A broker that has just begun to lead is alone in sync for a moment, and the first heartbeat of a member closes the shard.
+        """
+        loop = asyncio.get_running_loop()
+        index = self.index_of(shard)
+        partition = None if index is None else self._partitions[index]
+        if partition is None or not partition.lacks_replicas:
+            loop.call_later(RELOAD_MS / 1000, self._reload, shard)
+            return
+
+        def look(waited_ms: int) -> None:
+            if partition.lacks_replicas and waited_ms < RELOAD_MS:
+                loop.call_later(LOOK_MS / 1000, look, waited_ms + LOOK_MS)
+            else:
+                self._reload(shard)
+
+        loop.call_later(LOOK_MS / 1000, look, LOOK_MS)
+
     def _reload(self, shard: Shard[M]) -> None:
         self._to_reload.discard(shard)
         index = self.index_of(shard)
@@ -320,7 +342,7 @@ class CoordinatorTopic(Generic[M]):
         """Set the loop's timer to the shard's next one.  A closed shard has none: it is loaded again, unless another broker leads."""
         if shard.state is ShardState.CLOSED and shard not in self._to_reload and self.index_of(shard) is not None:
             self._to_reload.add(shard)
-            asyncio.get_running_loop().call_later(RELOAD_MS / 1000, self._reload, shard)
+            self._reload_later(shard)
         due_ms = shard.next_due_ms()
         alarm = self._alarms.get(shard)
         if alarm is not None:

@@ -249,3 +249,40 @@ class _Sender:
     def write_and_send(self, token: Any, now_ms: int) -> Outcome:
         record = commit_record("g", TopicPartition("t", 0), offset=1, leader_epoch=-1, metadata="", now_ms=now_ms)
         return Outcome([record], [Reply(token, "written")], sends=["a marker"])
+
+
+class Writes:
+    """A machine with a record to write."""
+
+    def replay(self, *_: Any) -> None: ...
+
+    def on_loaded(self, now_ms: int) -> Outcome:
+        return Outcome()
+
+    def on_unloaded(self) -> list[Any]:
+        return []
+
+    def write(self, token: Any, now_ms: int) -> Outcome:
+        return Outcome(
+            [commit_record("g", TopicPartition("t", 0), offset=1, leader_epoch=-1, metadata="", now_ms=0)], [Reply(token, "done")]
+        )
+
+
+async def test_a_coordinator_that_lacked_replicas_in_sync_works_as_soon_as_it_has_them(harness: Any) -> None:
+    """A broker that has just begun to lead is alone in sync for a moment."""
+    partition = harness.lead(GROUP_TOPIC, min_insync_replicas="2")
+    partition.replicas, partition.isr = (1, 2), (1, 2)
+    record_format = RecordFormat(GROUP_RECORDS, lambda value: value.VERSIONS[-1])
+    made: CoordinatorTopic[Any] = CoordinatorTopic(GROUP_TOPIC, 1, record_format, Writes, harness.clock, lambda *_: None)  # type: ignore[arg-type]
+    topic = await load(made, partition)
+
+    def ask() -> Any:
+        return topic.ask("g", lambda machine, token, now_ms: machine.write(token, now_ms), refused=lambda code: code)
+
+    partition.isr = (1,)
+    refused = ask()
+    await asyncio.sleep(1)
+    assert await answered(refused) is ErrorCode.NOT_COORDINATOR and not topic.active_shards()
+    partition.isr = (1, 2)
+    await asyncio.sleep(0.2)
+    assert topic.active_shards(), "without waiting for the rest of the longest pause"

@@ -35,7 +35,7 @@ class ListedBrokers:
         self._linger_ms: Final = linger_ms
         self._before: dict[int, BrokerRegistration] = {}
         self._until_ms: Final[dict[int, int]] = {}
-        self._probes: Final[set[asyncio.Task[None]]] = set()
+        self._probes: Final[dict[asyncio.Task[None], None]] = {}
 
     def of(self, image: MetadataImage) -> list[BrokerRegistration]:
         now_ms = self._clock.monotonic_ms()
@@ -51,8 +51,8 @@ class ListedBrokers:
                 self._until_ms[one.id] = self._clock.monotonic_ms() + self._linger_ms
                 if one.epoch == before.epoch:
                     task = in_background(self._probe(one), name=f"is broker {one.id} dead or silent")
-                    self._probes.add(task)
-                    task.add_done_callback(self._probes.discard)
+                    self._probes[task] = None
+                    task.add_done_callback(self._probes.pop)
         self._before = dict(image.brokers)
 
     async def _probe(self, broker: BrokerRegistration) -> None:

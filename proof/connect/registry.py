@@ -3,7 +3,8 @@
     with SchemaRegistry(user="u", password="p") as registry:
         httpx.get(f"{registry.url}/subjects")
 
-It checks that an Avro schema can be parsed, gives equal schemas one id, and counts requests.
+It checks that an Avro schema can be parsed, gives equal schemas one id, keeps references, and counts requests.  It knows Protobuf schemas
+in the form `serialized` only.
 """
 
 import base64
@@ -43,7 +44,7 @@ class SchemaRegistry:
             Route("/subjects", self._names),
             Route("/subjects/{subject}/versions", self._register, methods=["POST"]),
             Route("/subjects/{subject}", self._lookup, methods=["POST"]),
-            Route("/subjects/{subject}/versions/latest", self._latest),
+            Route("/subjects/{subject}/versions/{version}", self._version),
             Route("/schemas/ids/{id:int}", self._schema),
         ]
         config = uvicorn.Config(Starlette(routes=routes), host=HOST, port=port, log_level="error")
@@ -79,7 +80,11 @@ class SchemaRegistry:
         given = await self._given(request)
         if given["schemaType"] == "AVRO":
             try:
-                fastavro.parse_schema(json.loads(given["schema"]))
+                named: dict[str, Any] = {}
+                for one in given.get("references", []):
+                    referred = self.schemas[self.subjects[one["subject"]][one["version"] - 1] - 1]
+                    fastavro.parse_schema(json.loads(referred["schema"]), named_schemas=named)
+                fastavro.parse_schema(json.loads(given["schema"]), named_schemas=named)
             except Exception as error:  # whatever fastavro says
                 return _error(422, 42201, f"Invalid schema: {error}")
         if given not in self.schemas:
@@ -92,7 +97,8 @@ class SchemaRegistry:
 
     async def _given(self, request: Request) -> dict[str, Any]:
         body = await request.json()
-        return {"schemaType": body.get("schemaType", "AVRO"), "schema": body["schema"]}
+        more = {"references": body["references"]} if body.get("references") else {}
+        return {"schemaType": body.get("schemaType", "AVRO"), "schema": body["schema"], **more}
 
     async def _lookup(self, request: Request) -> Response:
         refused = self._refused(request)
@@ -101,16 +107,25 @@ class SchemaRegistry:
         given = await self._given(request)
         versions = self.subjects.get(request.path_params["subject"], [])
         found = next((one for one in versions if self.schemas[one - 1] == given), None)
-        return _error(404, 40403, "Schema not found") if found is None else JSONResponse({"id": found, **given})
+        return (
+            _error(404, 40403, "Schema not found")
+            if found is None
+            else JSONResponse({"id": found, "subject": request.path_params["subject"], "version": versions.index(found) + 1, **given})
+        )
 
-    async def _latest(self, request: Request) -> Response:
+    async def _version(self, request: Request) -> Response:
         refused = self._refused(request)
         if refused is not None:
             return refused
-        versions = self.subjects.get(request.path_params["subject"])
+        subject, version = request.path_params["subject"], request.path_params["version"]
+        versions = self.subjects.get(subject)
         if not versions:
             return _error(404, 40401, "Subject not found.")
-        return JSONResponse({"id": versions[-1], "version": len(versions), **self._shown(versions[-1])})
+        number = len(versions) if version == "latest" else int(version)
+        if not 1 <= number <= len(versions):
+            return _error(404, 40402, "Version not found.")
+        found = versions[number - 1]
+        return JSONResponse({"subject": subject, "id": found, "version": number, **self._shown(found)})
 
     async def _schema(self, request: Request) -> Response:
         number = request.path_params["id"]
@@ -123,4 +138,4 @@ class SchemaRegistry:
     def _shown(self, number: int) -> dict[str, Any]:
         """As Confluent's registry, without the type of an Avro schema."""
         found = self.schemas[number - 1]
-        return {"schema": found["schema"]} if found["schemaType"] == "AVRO" else found
+        return {key: value for key, value in found.items() if key != "schemaType" or value != "AVRO"}

@@ -26,7 +26,7 @@ class AvroConverter:
         self._schemas = schemas
         self._subject = subject
         self._texts: dict[Schema, str] = {}
-        self._parsed: dict[str, Any] = {}
+        self._parsed: dict[Registered, Any] = {}
         self._read: dict[int, tuple[Any, Schema]] = {}
 
     def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
@@ -37,7 +37,7 @@ class AvroConverter:
         schema_id, registered = self._schemas.id_of(self._subject(topic, schema.name), Registered("AVRO", self._text(schema)))
         out = io.BytesIO()
         try:
-            fastavro.schemaless_writer(out, self._parse(registered.text), to_avro(schema, value))
+            fastavro.schemaless_writer(out, self._parse(registered), to_avro(schema, value))
         except (ValueError, TypeError, AttributeError, KeyError, OverflowError, SchemaParseException) as error:
             raise DataError(f"the value does not fit its Avro schema: {error}") from error
         return framed(schema_id, out.getvalue())
@@ -63,12 +63,15 @@ class AvroConverter:
         except TypeError:  # a default that cannot be hashed, such as a list
             return _written(schema)
 
-    def _parse(self, text: str) -> Any:
-        if text not in self._parsed:
+    def _parse(self, registered: Registered) -> Any:
+        if registered not in self._parsed:
             if len(self._parsed) >= CACHED:
                 self._parsed.clear()
-            self._parsed[text] = fastavro.parse_schema(_without_logical(json.loads(text)))
-        return self._parsed[text]
+            named: dict[str, Any] = {}
+            for _, text in registered.imported:
+                fastavro.parse_schema(_without_logical(json.loads(text)), named_schemas=named)
+            self._parsed[registered] = fastavro.parse_schema(_without_logical(json.loads(registered.text)), named_schemas=named)
+        return self._parsed[registered]
 
     def _of_id(self, schema_id: int) -> tuple[Any, Schema]:
         if schema_id not in self._read:
@@ -76,7 +79,10 @@ class AvroConverter:
             if registered.kind != "AVRO":
                 raise DataError(f"schema {schema_id} is of the kind {registered.kind}, not AVRO")
             try:
-                self._read[schema_id] = self._parse(registered.text), connect_schema(json.loads(registered.text), from_avro)
+                named: dict[str, Any] = {}
+                for _, text in registered.imported:
+                    connect_schema(json.loads(text), from_avro, named)
+                self._read[schema_id] = self._parse(registered), connect_schema(json.loads(registered.text), from_avro, named)
             except (ValueError, KeyError, SchemaParseException) as error:
                 raise DataError(f"schema {schema_id} cannot be read: {error}") from error
         return self._read[schema_id]

@@ -51,10 +51,8 @@ def _json(options: dict[str, Any]) -> Converter:
     )
 
 
-_AVRO: Final = Definition(_TYPE, *registry_keys(needs_fastavro=True))
-_JSON_SCHEMA: Final = Definition(
-    _TYPE, *registry_keys(needs_fastavro=False), _JSON.keys["decimal.format"], _JSON.keys["replace.null.with.default"]
-)
+_AVRO: Final = Definition(_TYPE, *registry_keys(("fastavro", "Avro")))
+_JSON_SCHEMA: Final = Definition(_TYPE, *registry_keys(), _JSON.keys["decimal.format"], _JSON.keys["replace.null.with.default"])
 
 
 def _avro(options: dict[str, Any]) -> Converter:
@@ -72,10 +70,46 @@ def _json_schema(options: dict[str, Any]) -> Converter:
     )
 
 
+def _flag(name: str, default: bool, doc: str) -> Key:
+    return Key(name, Kind.BOOLEAN, default, "LOW", doc)
+
+
+_PROTOBUF: Final = Definition(
+    _TYPE,
+    *registry_keys(("google.type.date_pb2", "Protobuf")),
+    _flag("optional.for.nullables", False, "Whether optional scalars have the word optional, so that null differs from zero."),
+    _flag(
+        "wrapper.for.nullables",
+        False,
+        "Whether optional scalars are wrapped, as google.protobuf.StringValue, so that null differs from zero.",
+    ),
+    _flag("wrapper.for.raw.primitives", True, "Whether wrapped scalars are read as scalars."),
+    _flag("enhanced.protobuf.schema.support", False, "Whether names keep their packages when they are read."),
+    _flag("int.for.enums", False, "Whether enums are read as numbers."),
+    _flag("generate.index.for.unions", True, "Whether the field of a oneof ends in its number."),
+)
+
+
+def _protobuf(options: dict[str, Any]) -> Converter:
+    from moldau.connect.converters.protobuf_converter import ProtobufConverter  # its packages are an extra
+    from moldau.connect.converters.protobuf_schema import Forms
+
+    forms = Forms(
+        optional_for_nullables=options["optional.for.nullables"],
+        wrapper_for_nullables=options["wrapper.for.nullables"],
+        raw_primitives=options["wrapper.for.raw.primitives"],
+        enhanced=options["enhanced.protobuf.schema.support"],
+        int_for_enums=options["int.for.enums"],
+        index_for_unions=options["generate.index.for.unions"],
+    )
+    return ProtobufConverter(schemas_of(options), strategy_of(options), forms)
+
+
 _NUMBERS: Final = "org.apache.kafka.connect.converters."
 CONVERTERS: Final[Mapping[str, ConverterPlugin]] = {
     "io.confluent.connect.avro.AvroConverter": ConverterPlugin(_avro, _AVRO),
     "io.confluent.connect.json.JsonSchemaConverter": ConverterPlugin(_json_schema, _JSON_SCHEMA),
+    "io.confluent.connect.protobuf.ProtobufConverter": ConverterPlugin(_protobuf, _PROTOBUF),
     f"{_NUMBERS}BooleanConverter": ConverterPlugin(lambda _: booleans(), _PLAIN),
     f"{_NUMBERS}ByteArrayConverter": ConverterPlugin(lambda _: ByteArrayConverter(), _PLAIN),
     f"{_NUMBERS}DoubleConverter": ConverterPlugin(lambda _: floats(Type.FLOAT64), _PLAIN),

@@ -70,7 +70,9 @@ class JsonSchemaConverter:
             if registered.kind != "JSON":
                 raise DataError(f"schema {schema_id} is of the kind {registered.kind}, not JSON")
             try:
-                self._read[schema_id] = connect_schema(json.loads(registered.text), self._values)
+                self._read[schema_id] = connect_schema(
+                    json.loads(registered.text), self._values, imported={name: json.loads(text) for name, text in registered.imported}
+                )
             except (ValueError, KeyError, AttributeError) as error:
                 raise DataError(f"schema {schema_id} cannot be read: {error}") from error
         return self._read[schema_id]

@@ -9,6 +9,7 @@ A schema that was written by others has no connect.type: integers are int64, num
 optional.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -59,13 +60,39 @@ def _body(schema: Schema, values: JsonConverter) -> dict[str, Any]:
     return found
 
 
-def connect_schema(found: dict[str, Any], values: JsonConverter, root: dict[str, Any] | None = None, depth: int = 0) -> Schema:
-    """Errors: DataError."""
-    root = found if root is None else root
+class Root:
+    """The document that references of a schema are resolved in.  `imported`: other documents, by the names that references have."""
+
+    def __init__(self, document: Any, imported: Mapping[str, Any]) -> None:
+        self.document, self.imported = document, imported
+
+    def referenced(self, reference: str) -> "tuple[dict[str, Any], Root]":
+        """The schema, and the document that it stands in.  Errors: DataError."""
+        name, _, path = reference.partition("#")
+        known = next((one for one in (name, name.rpartition("/")[2]) if one in self.imported), None)
+        if name and known is None:
+            raise DataError(f"the JSON schema refers to {reference}, which the registry does not name as a reference of it")
+        root = self if known is None else Root(self.imported[known], self.imported)
+        current: Any = root.document
+        for part in path.split("/")[1:]:
+            if not isinstance(current, dict) or part not in current:
+                raise DataError(f"the JSON schema has no {reference}")
+            current = current[part]
+        if not isinstance(current, dict):
+            raise DataError(f"{reference} is no JSON schema")
+        return current, root
+
+
+def connect_schema(
+    found: dict[str, Any], values: JsonConverter, root: Root | None = None, depth: int = 0, *, imported: Mapping[str, Any] | None = None
+) -> Schema:
+    """`imported`: the documents that the schema may refer to.  Errors: DataError."""
+    root = Root(found, imported or {}) if root is None else root
     if depth > 64:
         raise DataError("the JSON schema holds itself")
     if "$ref" in found:
-        return connect_schema(_referenced(str(found["$ref"]), root), values, root, depth + 1)
+        referenced, there = root.referenced(str(found["$ref"]))
+        return connect_schema(referenced, values, there, depth + 1)
     choices = found.get("oneOf") or found.get("anyOf")
     kinds = found.get("type")
     if isinstance(kinds, list):
@@ -84,7 +111,7 @@ def connect_schema(found: dict[str, Any], values: JsonConverter, root: dict[str,
     return _with_default(schema, found, values)
 
 
-def _of_type(found: dict[str, Any], values: JsonConverter, root: dict[str, Any], depth: int) -> Schema:
+def _of_type(found: dict[str, Any], values: JsonConverter, root: Root, depth: int) -> Schema:
     kind, connect_type = found.get("type"), found.get("connect.type")
     if connect_type == "map" and kind == "object":
         inner = connect_schema(found["additionalProperties"], values, root, depth + 1)
@@ -105,7 +132,7 @@ def _of_type(found: dict[str, Any], values: JsonConverter, root: dict[str, Any],
     raise DataError(f"a JSON schema of type {kind} has no counterpart in Connect")
 
 
-def _fields(found: dict[str, Any], values: JsonConverter, root: dict[str, Any], depth: int) -> tuple[Field, ...]:
+def _fields(found: dict[str, Any], values: JsonConverter, root: Root, depth: int) -> tuple[Field, ...]:
     required = set(found.get("required", ()))
     fields = []
     listed = sorted(found.get("properties", {}).items(), key=lambda one: one[1].get("connect.index", 0))
@@ -119,16 +146,3 @@ def _fields(found: dict[str, Any], values: JsonConverter, root: dict[str, Any], 
 
 def _with_default(schema: Schema, found: dict[str, Any], values: JsonConverter) -> Schema:
     return schema if found.get("default") is None else replace(schema, default=values.from_json(schema, found["default"]))
-
-
-def _referenced(reference: str, root: dict[str, Any]) -> dict[str, Any]:
-    if not reference.startswith("#/"):
-        raise DataError(f"the JSON schema refers to {reference}, which is not within it")
-    current: Any = root
-    for part in reference[2:].split("/"):
-        if not isinstance(current, dict) or part not in current:
-            raise DataError(f"the JSON schema has no {reference}")
-        current = current[part]
-    if not isinstance(current, dict):
-        raise DataError(f"{reference} is no JSON schema")
-    return current

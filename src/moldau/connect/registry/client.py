@@ -18,14 +18,21 @@ from moldau.connect.errors import DataError, RetriableError
 
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 TIMEOUT_S: Final = 10.0
+SERIALIZED: Final = "?format=serialized"
+"""Protobuf's schemas come as FileDescriptorProto; those of other kinds come as always."""
+MOST_DEPTH: Final = 64
 WORTH_ANOTHER_TRY: Final = frozenset({408, 425, 429})
 
 
 class Registered(NamedTuple):
-    """A schema as the registry holds it.  `kind`: AVRO or JSON."""
+    """A schema as the registry holds it.  `kind`: AVRO, JSON or PROTOBUF, whose text is a FileDescriptorProto in base64.
+
+    `imported`: the schemas that it refers to, each under the name of the reference, behind those that it refers to itself.
+    """
 
     kind: str
     text: str
+    imported: tuple[tuple[str, str], ...] = ()
 
 
 class Client:
@@ -51,12 +58,28 @@ class Client:
 
     def latest(self, subject: str) -> tuple[int, Registered]:
         """Errors: DataError; RetriableError."""
-        found = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/latest", None)
-        return int(found["id"]), _registered(found)
+        found = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/latest{SERIALIZED}", None)
+        return int(found["id"]), self._registered(found)
 
     def schema(self, schema_id: int) -> Registered:
         """Errors: DataError; RetriableError."""
-        return _registered(self._ask("GET", f"/schemas/ids/{schema_id}", None))
+        return self._registered(self._ask("GET", f"/schemas/ids/{schema_id}{SERIALIZED}", None))
+
+    def _registered(self, answer: dict[str, Any]) -> Registered:
+        imported: dict[str, str] = {}
+        self._follow(answer, imported, 0)
+        return Registered(answer.get("schemaType") or "AVRO", str(answer["schema"]), tuple(imported.items()))
+
+    def _follow(self, answer: dict[str, Any], imported: dict[str, str], depth: int) -> None:
+        """Adds the schemas that an answer refers to.  Errors: DataError; RetriableError."""
+        if depth > MOST_DEPTH:
+            raise DataError("the references of a schema go in a circle")
+        for one in answer.get("references") or ():
+            if one["name"] not in imported:
+                path = f"/subjects/{quote(one['subject'], safe='')}/versions/{one['version']}{SERIALIZED}"
+                found = self._ask("GET", path, None)
+                self._follow(found, imported, depth + 1)
+                imported[one["name"]] = str(found["schema"])
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
         failure: Exception | None = None
@@ -77,12 +100,6 @@ class Client:
 
 def _body(schema: Registered) -> dict[str, Any]:
     return {"schema": schema.text, **({} if schema.kind == "AVRO" else {"schemaType": schema.kind})}
-
-
-def _registered(answer: dict[str, Any]) -> Registered:
-    if answer.get("references"):
-        raise DataError("the schema refers to other schemas, which the converters do not follow")
-    return Registered(answer.get("schemaType") or "AVRO", str(answer["schema"]))
 
 
 def _json(answer: httpx.Response) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from moldau.connect.declare import validators as check
 from moldau.connect.declare.definition import REQUIRED, Key, Kind
+from moldau.connect.declare.validators import Check
 from moldau.connect.errors import ConfigError
 from moldau.connect.registry.cache import Schemas
 from moldau.connect.registry.client import Client
@@ -22,10 +23,20 @@ def _urls(name: str, value: Any) -> None:
         raise ConfigError.invalid(name, value, "At least one address of a schema registry is needed")
 
 
-def _urls_and_fastavro(name: str, value: Any) -> None:
-    if importlib.util.find_spec("fastavro") is None:
-        raise ConfigError.invalid(name, value, 'The Avro converter needs the package fastavro: pip install "moldau[registry]"')
-    _urls(name, value)
+def _urls_and(module: str, kind: str) -> Check:
+    def checked(name: str, value: Any) -> None:
+        if not _is_installed(module):
+            raise ConfigError.invalid(name, value, f'The {kind} converter needs the package {module}: pip install "moldau[registry]"')
+        _urls(name, value)
+
+    return checked
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the package above it is not there
+        return False
 
 
 def _strategy(kind: str) -> Key:
@@ -33,11 +44,12 @@ def _strategy(kind: str) -> Key:
     return Key(f"{kind}.subject.name.strategy", Kind.STRING, STRATEGIES[0], "LOW", doc, check.one_of(*STRATEGIES))
 
 
-def registry_keys(*, needs_fastavro: bool) -> tuple[Key, ...]:
+def registry_keys(needs: tuple[str, str] | None = None) -> tuple[Key, ...]:
+    """`needs`: the Python module that the converter needs, and the converter's kind."""
     return (
         Key(
             URL, Kind.LIST, REQUIRED, "HIGH", "Addresses of the schema registry; another one is asked when one does not answer.",
-            _urls_and_fastavro if needs_fastavro else _urls,
+            _urls if needs is None else _urls_and(*needs),
         ),
         Key("auto.register.schemas", Kind.BOOLEAN, True, "MEDIUM", "Whether new schemas are registered; otherwise they have to be there."),
         Key("use.latest.version", Kind.BOOLEAN, False, "LOW", "Whether values are written with the newest schema of their subject."),

@@ -2,6 +2,9 @@
 
 A story has rows of many types, changes of the primary key, large values that an update leaves as they were, truncations, savepoints that
 are rolled back, columns that are added between changes, transactions that run side by side, and at times a large transaction.
+
+What Debezium is known to tell in another way is left out: columns of the type name, which Debezium tells as null from the log; dates before
+Christ in a snapshot; money with decimal.handling.mode=string, which has one place in Debezium's snapshot.
 """
 
 import re
@@ -35,7 +38,6 @@ TYPES: Final[dict[str, tuple[str, ...]]] = {
     "varchar(9)": ("'abc'", "NULL"),
     "char(4)": ("'ab'", "NULL"),
     '"char"': ("'z'", "NULL"),
-    "name": ("'a name'", "NULL"),
     "numeric": ("0", "1.500", "-12345678901234567890.123456789", "1e10", "0.00001", "NULL"),
     "numeric(10,2)": ("0", "1.5", "-99999999.99", "NULL"),
     "numeric(6)": ("0", "-123456", "NULL"),
@@ -103,7 +105,7 @@ MODES: Final = {
     "interval.handling.mode": ("numeric", "string"),
     "hstore.handling.mode": ("json", "map"),
     "tombstones.on.delete": ("true", "false"),
-    "skipped.operations": ("t", "none", "u"),
+    "skipped.operations": ("t", "none", "u", "d", "c,t"),
 }
 MAX_COLUMNS: Final = 12
 _BEYOND: Final = re.compile("BC|infinity|20000-")
@@ -116,10 +118,12 @@ def story(random: Random, *, steps: int = 60, large: int = LARGE) -> Story:
         "CREATE TYPE mood AS ENUM ('very sad', 'ok')", "CREATE DOMAIN positive AS int CHECK (value > 0)",
     ]  # fmt: skip
     options = {name: random.choice(values) for name, values in MODES.items() if random.random() < 0.3}
-    tables = [_Table(random, name, options.get("time.precision.mode") == "connect") for name in ("alpha", "Beta x", "gamma")]
+    types = [one for one in sorted(TYPES) if one != "money" or options.get("decimal.handling.mode") != "string"]
+    within_calendar = options.get("time.precision.mode") == "connect"
+    tables = [_Table(random, name, types, within_calendar) for name in ("alpha", "Beta x", "gamma")]
     for table in tables:
         before += table.made()
-        before += [table.inserted() for _ in range(random.randrange(4))]
+        before += [table.inserted(before_christ=False) for _ in range(random.randrange(4))]
     found = [_step(random, random.choice(tables)) for _ in range(steps)]
     if random.random() < 0.3:
         found.insert(random.randrange(steps), _several([f"INSERT INTO gamma (a) SELECT n FROM generate_series(1, {large}) n"]))
@@ -129,12 +133,13 @@ def story(random: Random, *, steps: int = 60, large: int = LARGE) -> Story:
 class _Table:
     """A table, and random statements about it."""
 
-    def __init__(self, random: Random, name: str, within_calendar: bool) -> None:
+    def __init__(self, random: Random, name: str, types: list[str], within_calendar: bool) -> None:
         """`within_calendar`: only times that Python's calendar has."""
         self._random = random
+        self._types = types
         self._within_calendar = within_calendar
         self.name = f'"{name}"'
-        self.columns = {f"c{number}": kind for number, kind in enumerate(random.sample(sorted(TYPES), MAX_COLUMNS))}
+        self.columns = {f"c{number}": kind for number, kind in enumerate(random.sample(types, MAX_COLUMNS))}
         self.is_composite = name == "Beta x"
         self._next = 0
 
@@ -161,15 +166,16 @@ class _Table:
         self._required = {one.split()[0] for one in columns if one.endswith("NOT NULL")}
         return made
 
-    def _value(self, name: str) -> str:
+    def _value(self, name: str, *, before_christ: bool = True) -> str:
         kind = self.columns[name]
         values = [one for one in TYPES[kind] if one != "NULL" or name not in self._required]
+        values = [one for one in values if before_christ or "BC" not in one]
         return self._random.choice([one for one in values if not (self._within_calendar and _BEYOND.search(one))])
 
-    def inserted(self) -> str:
+    def inserted(self, *, before_christ: bool = True) -> str:
         self._next += 1
         given = [name for name in self.columns if name in self._required or self._random.random() < 0.8]
-        values = [str(self._next), *(self._value(name) for name in given)]
+        values = [str(self._next), *(self._value(name, before_christ=before_christ) for name in given)]
         return f"INSERT INTO {self.name} ({', '.join(['a', *given])}) VALUES ({', '.join(values)}) ON CONFLICT DO NOTHING"
 
     def _some(self) -> str:
@@ -188,7 +194,7 @@ class _Table:
         return f"UPDATE {self.name} SET a = {self._next + 1000} WHERE a = {self._random.randrange(self._next + 1)}"
 
     def widened(self) -> str:
-        kind = self._random.choice(sorted(TYPES))
+        kind = self._random.choice(self._types)
         name = f"c{len(self.columns)}"
         self.columns[name] = kind
         return f"ALTER TABLE {self.name} ADD COLUMN {name} {kind}"

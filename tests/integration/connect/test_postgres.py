@@ -10,6 +10,7 @@ import pytest
 from moldau.connect.connectors.postgres import source
 from moldau.connect.connectors.postgres.source import PostgresTask
 from moldau.connect.data import Record
+from moldau.connect.errors import ConnectError, RetriableError
 from proof.connect.postgres import IS_INSTALLED, MISSING, Postgres
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.skipif(not IS_INSTALLED, reason=MISSING)]
@@ -123,6 +124,44 @@ async def test_a_change_while_the_snapshot_is_taken_is_told_once(server: Postgre
     assert story.ops == ["r"] * 21 + ["c"]
 
 
+async def test_a_snapshot_is_whole_when_the_server_is_killed_within(server: Postgres) -> None:
+    with server.connect() as db:
+        db.execute("CREATE TABLE broken (id int PRIMARY KEY, name text)")
+        db.execute("INSERT INTO broken SELECT n, repeat('x', 1000) FROM generate_series(1, 5000) n")
+    story = Story(server, "broken", **{"max.batch.size": "7"})
+    task = PostgresTask()
+    await task.start(story.config, story)
+    story.take(await task.poll())
+    server.kill()
+    server.start()
+    with server.connect() as db:
+        db.execute("DELETE FROM broken WHERE id = 1")
+    failures = 0
+    while len(story.rows) < 4999 or (1,) in story.rows:
+        try:
+            story.take(await task.poll())
+        except RetriableError:
+            failures += 1
+    await task.stop()
+    assert failures > 0, "the server's end was seen within the snapshot"
+    assert sorted(story.rows) == [(number,) for number in range(2, 5001)]
+
+
+async def test_records_at_hand_are_told_when_a_heartbeat_fails(server: Postgres) -> None:
+    with server.connect() as db:
+        db.execute("CREATE TABLE beaten (id int PRIMARY KEY)")
+        beats = {"heartbeat.interval.ms": "1", "heartbeat.action.query": "SELECT 1 / count(*) FROM beaten WHERE id > 1"}
+        story = Story(server, "beaten", **{"snapshot.mode": "never", **beats})
+        task = PostgresTask()
+        await task.start(story.config, story)
+        db.execute("INSERT INTO beaten VALUES (1)")
+        story.take(await task.poll())
+        assert story.ops == ["c"]
+        with pytest.raises(ConnectError, match="division by zero"):
+            await task.poll()
+        await task.stop()
+
+
 async def test_types_are_those_of_debezium(server: Postgres) -> None:
     with server.connect() as db:
         db.execute(
@@ -196,7 +235,7 @@ async def test_a_transaction_is_told_whole_whichever_of_its_changes_reading_ende
     assert sorted(story.rows) == [(number,) for number in range(total)]
 
 
-async def test_a_changed_key_is_told_whole_if_reading_ends_between_its_records(server: Postgres) -> None:
+async def test_each_record_of_a_changed_key_comes_once_wherever_reading_ends(server: Postgres) -> None:
     with server.connect() as db:
         db.execute("CREATE TABLE halves (id int PRIMARY KEY)")
         story = Story(server, "halves", **{"snapshot.mode": "never", "max.batch.size": "1"})
@@ -204,14 +243,52 @@ async def test_a_changed_key_is_told_whole_if_reading_ends_between_its_records(s
         db.execute("INSERT INTO halves VALUES (1)")
         await story.read()
         db.execute("UPDATE halves SET id = 2")
-        task = PostgresTask()
-        await task.start(story.config, story)
-        while "d" not in story.ops:
-            story.take(await task.poll())
-        await task.stop()
-        assert story.ops == ["c", "d"], "the creation of the new key is still to come"
+        told: list[str] = []
+        for _ in range(5):
+            told += await read_once(story)
+    assert told == ["d", "tombstone", "c"]
+
+
+async def read_once(story: Story) -> list[str]:
+    """What one poll tells, of a task that ends before its slot advances.  Returns the operations."""
+    task = PostgresTask()
+    await task.start(story.config, story)
+    records: Sequence[Record] = []
+    for _ in range(3):  # changes that were told before give no records
+        records = records or await task.poll()
+    story.take(records)
+    await task.stop()
+    return ["tombstone" if one.value is None else one.value.values["op"] for one in records]
+
+
+async def test_a_transaction_that_was_told_in_part_goes_on_there_while_the_slot_is_behind_older_ones(server: Postgres) -> None:
+    with server.connect() as db:
+        db.execute("CREATE TABLE behind (id int PRIMARY KEY)")
+        story = Story(server, "behind", **{"snapshot.mode": "never", "max.batch.size": "5"})
         await story.read()
-    assert sorted(story.rows) == [(2,)]
+        db.execute("INSERT INTO behind VALUES (1)")
+        db.execute("INSERT INTO behind SELECT generate_series(2, 7)")
+        for _ in range(4):
+            await read_once(story)
+    assert story.ops == ["c"] * 7
+    assert sorted(story.rows) == [(number,) for number in range(1, 8)]
+
+
+@pytest.mark.parametrize("change", ["DROP TABLE gone", "ALTER TABLE gone RENAME TO gone_too"])
+async def test_changes_of_a_table_that_is_gone_are_told(server: Postgres, change: str) -> None:
+    with server.connect() as db:
+        db.execute("DROP TABLE IF EXISTS gone, gone_too")
+        db.execute("CREATE TABLE gone (id int PRIMARY KEY, name text)")
+        db.execute("CREATE TABLE gone_not (id int PRIMARY KEY)") if change.startswith("DROP") else None
+        story = Story(server, "gone", **{"table.include.list": "public.gone.*", "slot.name": change[:4].lower()})
+        await story.read()
+        db.execute("INSERT INTO gone VALUES (1, 'a')")
+        db.execute("UPDATE gone SET id = 2")
+        db.execute(change)
+        db.execute("INSERT INTO gone_not VALUES (7) ON CONFLICT (id) DO UPDATE SET id = 8")
+        await story.read()
+    assert {key: row.get("name") for key, row in story.rows.items()}.items() >= {(2,): "a"}.items()
+    assert [one for one in story.ops if one != "r"][:3] == ["c", "d", "c"]
 
 
 async def test_only_included_tables_and_columns_are_told_whatever_the_publication_has(server: Postgres) -> None:

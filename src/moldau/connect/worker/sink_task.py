@@ -22,13 +22,12 @@ from moldau.connect.connectors.connector import Connector, SinkTask
 from moldau.connect.data import Header, Record
 from moldau.connect.errors import ConnectError, RetriableError
 from moldau.connect.worker.failures import Failed, Stage
-from moldau.connect.worker.task import TaskRun
+from moldau.connect.worker.task import START_WITHIN_S, TaskRun
 from moldau.errors import ErrorCode, KafkaError
 from moldau.types import TopicPartition
 
 LOG: Final = logging.getLogger(__name__)
 POLL_S: Final = 0.5
-RETRY_S: Final = 1.0
 MAX_POLL_RECORDS: Final = 500
 
 
@@ -67,7 +66,7 @@ class SinkRun(TaskRun):
         self._tells_why = (self.connector.get("errors.deadletterqueue.context.headers.enable") or "").strip().lower() == "true"
         cluster = self.around.cluster.sibling()
         try:
-            await given.start(self.config)
+            await self.patiently(lambda: given.start(self.config), START_WITHIN_S)
             own = {
                 "group.id": f"connect-{self.task.connector}",
                 "auto.offset.reset": "earliest",
@@ -118,7 +117,8 @@ class SinkRun(TaskRun):
     async def opened(self, partitions: Collection[TopicPartition]) -> None:
         if not partitions:
             return
-        for one, offset in (await self._task.open(partitions)).items():
+        offsets = await self.patiently(lambda: self._task.open(partitions))
+        for one, offset in offsets.items():
             self._consumer.seek(one, offset)
         self._open |= set(partitions)
 
@@ -173,15 +173,8 @@ class SinkRun(TaskRun):
         self._consumer.resume(self._consumer.assignment)
 
     async def _put_records(self, records: Sequence[Record]) -> None:
-        while True:
-            try:
-                await self._task.put(records)
-                return
-            except RetriableError as error:
-                LOG.warning("task %s: %s; the same records are tried again", self.task, error)
-                await self.wait(RETRY_S)
-                if self.is_stopping:
-                    raise asyncio.CancelledError from error  # the records come again, in the next task that has them
+        """If the task is to stop before the sink takes them, the records come again in the next task that has them."""
+        await self.patiently(lambda: self._task.put(records))
 
     async def _commit(self) -> None:
         """Flush the sink, then commit the offsets.  Errors: ConnectError."""

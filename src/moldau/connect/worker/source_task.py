@@ -21,12 +21,11 @@ from moldau.connect.errors import ConnectError, RetriableError
 from moldau.connect.store.configs import KeyValue
 from moldau.connect.store.offsets import canonical, offset_record
 from moldau.connect.worker.failures import Failed, Stage
-from moldau.connect.worker.task import TaskRun
+from moldau.connect.worker.task import RETRY_S, START_WITHIN_S, TaskRun
 from moldau.connect.worker.topic_creation import TopicCreation
 from moldau.errors import KafkaError
 
 LOG: Final = logging.getLogger(__name__)
-RETRY_S: Final = 1.0
 LOOK_S: Final = 0.2
 
 Produced = tuple[str, int | None, bytes | None, bytes | None, int | None, list[tuple[str, bytes | None]]]
@@ -60,7 +59,7 @@ class SourceRun(TaskRun):
             try:
                 if self._writes_once:
                     await self.around.offset_log.read_to_end()  # with all offsets that the run fenced by now had committed
-                await task.start(self.config, _Offsets(self))
+                await self.patiently(lambda: task.start(self.config, _Offsets(self)), START_WITHIN_S)
                 self.is_up()
                 await self._loop(task)
             finally:
@@ -96,7 +95,14 @@ class SourceRun(TaskRun):
             await self._produce(records)
             for record in self._taken():
                 self._producer.send(self.around.offset_log.topic, record[1], key=record[0])
-        await task.commit()
+        await self._tell_committed(task)
+
+    async def _tell_committed(self, task: SourceTask) -> None:
+        """Tell the source.  The records are safe, so a source that cannot be told now is told with the next ones."""
+        try:
+            await task.commit()
+        except ConnectError as error:
+            LOG.warning("task %s: the source could not be told of its offset: %s", self.task, error)
 
     async def _produce(self, records: Sequence[Record]) -> None:
         for record in records:
@@ -169,4 +175,4 @@ class SourceRun(TaskRun):
             await self.around.offset_log.write(self._taken())
         except KafkaError as error:
             raise ConnectError(f"offsets could not be committed: {error}") from error
-        await task.commit()
+        await self._tell_committed(task)

@@ -5,9 +5,10 @@ A task that fails says so in the status topic, with a trace, and stays failed un
 
 import asyncio
 import logging
+import math
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -27,6 +28,9 @@ from moldau.connect.worker.options import WorkerOptions
 from moldau.connect.worker.retries import Retries
 
 LOG: Final = logging.getLogger(__name__)
+RETRY_S: Final = 1.0
+START_WITHIN_S: Final = 60.0
+"""How long a task that starts waits for a server that is away.  Then it fails, so that a wrong address is seen."""
 T = TypeVar("T")
 Tell = Callable[[TaskId, State, str | None], None]
 """Tells that a task is in another state, with a trace when the task failed."""
@@ -129,6 +133,23 @@ class TaskRun(ABC):
                 await self._stopping.wait()
         except TimeoutError:
             return
+
+    async def patiently(self, work: Callable[[], Awaitable[T]], within_s: float = math.inf) -> T:
+        """The result of `work`, which is called again after each RetriableError.
+
+        Errors: those of `work`; RetriableError after `within_s`; CancelledError when the task is to stop meanwhile.
+        """
+        begin = asyncio.get_running_loop().time()
+        while True:
+            try:
+                return await work()
+            except RetriableError as error:
+                if asyncio.get_running_loop().time() - begin >= within_s:
+                    raise
+                LOG.warning("task %s: %s; it is tried again", self.task, error)
+                await self.wait(RETRY_S)
+                if self.is_stopping:
+                    raise asyncio.CancelledError from error
 
     # ------------------------------------------------------------ records
 

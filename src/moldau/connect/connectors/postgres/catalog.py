@@ -8,7 +8,7 @@ from typing import Any, Final
 import psycopg
 
 from moldau.connect.connectors.postgres.envelope import Facts
-from moldau.connect.connectors.postgres.pgoutput import Column
+from moldau.connect.connectors.postgres.pgoutput import Column, Relation
 from moldau.connect.connectors.postgres.types import PostgresType
 
 TABLES: Final = """
@@ -18,13 +18,14 @@ TABLES: Final = """
 KEY: Final = """
     SELECT a.attname FROM (
         SELECT indexrelid, indrelid, indkey FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
-        WHERE i.indrelid = format('%%I.%%I', %s::text, %s::text)::regclass AND (i.indisprimary OR i.indisreplident AND c.relreplident = 'i')
+        WHERE i.indrelid = to_regclass(format('%%I.%%I', %s::text, %s::text))
+        AND (i.indisprimary OR i.indisreplident AND c.relreplident = 'i')
         ORDER BY indisprimary DESC LIMIT 1) i
     JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey) ORDER BY array_position(i.indkey::int2[], a.attnum)"""
 COLUMNS: Final = """
     SELECT attname, atttypid::int8, atttypmod, attnotnull, CASE WHEN attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END
     FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-    WHERE attrelid = format('%%I.%%I', %s::text, %s::text)::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
+    WHERE attrelid = to_regclass(format('%%I.%%I', %s::text, %s::text)) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
 TYPE: Final = """
     SELECT typname, typtype, CASE WHEN typcategory = 'A' THEN typelem::int8 ELSE 0 END, typbasetype::int8, typtypmod,
         ARRAY(SELECT enumlabel::text FROM pg_enum WHERE enumtypid = t.oid ORDER BY enumsortorder)
@@ -58,7 +59,11 @@ def tables(connection: Connection, chosen: Chosen) -> list[tuple[str, str]]:
     return [(schema, name) for schema, name in connection.execute(TABLES) if chosen.table(schema, name)]
 
 
-def key_columns(connection: Connection, schema: str, name: str) -> list[str]:
+def key_columns(connection: Connection, relation: Relation) -> list[str]:
+    """The columns that name a row.  Of a table that is gone they are those by which the log names it."""
+    schema, name = relation.schema, relation.name
+    if connection.execute("SELECT to_regclass(format('%%I.%%I', %s::text, %s::text))", [schema, name]).fetchone() == (None,):
+        return [column.name for column in relation.columns if column.is_key]
     return [column for (column,) in connection.execute(KEY, [schema, name])]
 
 

@@ -119,7 +119,7 @@ class Table:
 
     def _gone(self, before: dict[str, Any], origin: Origin, now_ns: int, tombstones: bool, *headers: Header) -> list[Told]:
         event = self._event("d", before, None, origin, now_ns, *headers)
-        return [event, replace(event, value_schema=None, value=None)] if tombstones and event.key is not None else [event]
+        return [event, replace(event, value_schema=None, value=None)] if tombstones else [event]
 
     def _values(self, cells: Sequence[Cell], whole_before: dict[str, Any] | None = None) -> dict[str, Any]:
         """`whole_before`: the values of large columns that the update left as they were."""

@@ -54,6 +54,10 @@ OPTIONS: Final = (
             "How the publication is made when it is not there: for the included tables, which are also added later; for all tables; not.",
             check.one_of("filtered", "all_tables", "disabled"),
         ),
+        Key(
+            "message.key.columns", Kind.STRING, None, "MEDIUM", "Not offered.",
+            check.not_offered("keys are those of the tables; the transform ValueToKey makes others"),
+        ),
         Key("plugin.name", Kind.STRING, "pgoutput", "MEDIUM", "pgoutput, the plug-in that PostgreSQL has.", check.one_of("pgoutput")),
         Key(
             "snapshot.mode", Kind.STRING, "initial", "MEDIUM", "Whether rows that are there come first.",

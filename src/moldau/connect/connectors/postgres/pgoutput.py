@@ -34,6 +34,8 @@ Cell = str | None | Unchanged
 
 @dataclass(frozen=True, slots=True)
 class Column:
+    """`is_key`: whether it is one of the columns by which the log names a row; none is with REPLICA IDENTITY FULL."""
+
     name: str
     type_oid: int
     modifier: int
@@ -134,11 +136,11 @@ def parse(data: bytes) -> Event | None:
         return Commit(reader.number(">q"))
     if kind == "R":
         relation, schema, name = reader.number(">I"), reader.text(), reader.text()
-        reader.number(">b")
+        is_whole = reader.letter() == "f"
         columns = []
         for _ in range(reader.number(">h")):
             flags, column = reader.number(">b"), reader.text()
-            columns.append(Column(column, reader.number(">I"), reader.number(">i"), bool(flags & 1)))
+            columns.append(Column(column, reader.number(">I"), reader.number(">i"), bool(flags & 1) and not is_whole))
         return Relation(relation, schema or "pg_catalog", name, tuple(columns))
     if kind == "I":
         relation = reader.number(">I")

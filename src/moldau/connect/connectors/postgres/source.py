@@ -2,7 +2,8 @@
 
 The slot is asked by plain SQL (`pg_logical_slot_peek_binary_changes`), which can be repeated.  It advances once the records are written and
 their offset is committed, and while only other tables change.  The offset holds the end of the last whole transaction, how many changes of
-the next transaction were told, and where that one commits: the slot may have left it behind when reading begins again.
+the next transaction were told, how many records of the change behind them, and where that transaction commits: the slot may have left it
+behind when reading begins again.
 Snapshot and slot overlap: transactions that the snapshot has seen are left out of the log, by their number.  A snapshot that was cut off
 begins again.  Then the log is told from the slot's beginning: rows that were deleted since the first snapshot have to be told as deleted.
 Promise: at least once; with exactly.once.source.support=enabled in the worker, once, but for a snapshot that is cut off.
@@ -46,11 +47,12 @@ class PostgresTask(SourceTask):
         self._options = OPTIONS.parse(config)
         self._partition = {"server": self._options["topic.prefix"]}
         found = offsets.offset(self._partition)
-        self._lsn, self._within, self._told, self._seen = 0, 0, 0, ""
+        self._lsn, self._within, self._told, self._part, self._seen = 0, 0, 0, 0, ""
         self._last_commit: int | None = None
         if found is not None and "lsn" in found:
             self._lsn, self._seen = int(found["lsn"]), str(found.get("snapshot_seen", ""))
             self._within, self._told = int(found.get("transaction", 0)), int(found.get("changes", 0))
+            self._part = int(found.get("records", 0))
             self._last_commit = found.get("lsn_commit")
         self._chosen = catalog.Chosen(self._options)
         self._modes = modes_of(self._options)
@@ -64,6 +66,8 @@ class PostgresTask(SourceTask):
         self._connection: psycopg.Connection[Any] | None = None
         self._begins = found is None or "lsn" not in found
         self._is_all_committed = True
+        self._has_more = self._has_only_known = False
+        """Whether the log's next part was told before.  The slot has to advance for more to come."""
         self._advanced_at = self._beat_at = asyncio.get_running_loop().time()
         await self._asked(self._prepare)
 
@@ -113,8 +117,7 @@ class PostgresTask(SourceTask):
 
     def _prepare(self) -> None:
         connection, options = self._connected(), self._options
-        names = self._included(connection)
-        self._publish(connection, names)
+        self._publish(connection, self._included(connection))
         slot = connection.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s", [options["slot.name"]]).fetchone()
         self._is_first = slot is None
         if slot is None:
@@ -123,8 +126,6 @@ class PostgresTask(SourceTask):
                     f"replication slot {options['slot.name']} is gone, and changes with it: delete the offsets to begin anew"
                 )
             connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [options["slot.name"]])
-        if self._begins and options["snapshot.mode"] == "initial":
-            self._messages = self._snapshot(names)
 
     def _included(self, connection: psycopg.Connection[Any]) -> list[tuple[str, str]]:
         """Errors: ConfigError."""
@@ -151,8 +152,10 @@ class PostgresTask(SourceTask):
         elif mode == "filtered" and not found[0] and not published.issuperset(names):
             connection.execute(sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(publication, listed))
 
-    def _snapshot(self, names: list[tuple[str, str]]) -> Iterator[Record | None]:
+    def _snapshot(self) -> Iterator[Record | None]:
         """The rows as they were at one moment.  The last row's offset tells where the log goes on."""
+        is_first, self._is_first = self._is_first, False  # behind a snapshot that breaks off, the log is told from the slot's beginning
+        names = self._included(self._connected())
         with self._connect() as connection:
             connection.autocommit = False
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -176,7 +179,7 @@ class PostgresTask(SourceTask):
                     place = "true"
                 if last is not None and last[0] is table and last[2] != "first":
                     last = *last[:2], "last_in_data_collection"
-        self._seen, self._begins = seen if self._is_first else "", False
+        self._seen, self._begins = seen if is_first else "", False
         if last is not None:
             for record in self._snapshot_row(*last[:2], "last", origin):
                 yield replace(record, source_offset=self._offset())
@@ -189,13 +192,13 @@ class PostgresTask(SourceTask):
         schema, name = relation.schema, relation.name
         wanted = [one for one in relation.columns if self._chosen.column(schema, name, one.name)]
         facts = catalog.facts(connection, schema, name, wanted)
-        return Table(self._options["topic.prefix"], relation, catalog.key_columns(connection, schema, name), facts, self._modes)
+        return Table(self._options["topic.prefix"], relation, catalog.key_columns(connection, relation), facts, self._modes)
 
     # ------------------------------------------------------------ the log
 
     def _offset(self) -> dict[str, Any]:
         return {
-            "lsn": self._lsn, "transaction": self._within, "changes": self._told, "snapshot_seen": self._seen,
+            "lsn": self._lsn, "transaction": self._within, "changes": self._told, "records": self._part, "snapshot_seen": self._seen,
             "lsn_commit": self._last_commit,
         }  # fmt: skip
 
@@ -208,7 +211,7 @@ class PostgresTask(SourceTask):
         """The records of all whole transactions that the slot has now.  None: a message that gives no record."""
         connection = self._connected()
         options = self._options
-        skipped = number = 0
+        skipped = skipped_part = number = 0
         origin: Origin | None = None
         is_known, is_empty = False, True
         row = connection.execute("SELECT (pg_current_wal_flush_lsn() - '0/0')::int8").fetchone()
@@ -223,15 +226,16 @@ class PostgresTask(SourceTask):
                     is_chosen = self._chosen.table(event.schema, event.name)
                     self._tables[event.id] = self._table(connection, event) if is_chosen else None
                 elif isinstance(event, Begin):
-                    number, skipped = 0, self._told if event.final_lsn == self._within else 0
-                    within = event.final_lsn
+                    within, number = event.final_lsn, 0
+                    skipped, skipped_part = (self._told, self._part) if within == self._within else (0, 0)
                     is_known = within < self._lsn or _is_seen(event.xid, self._seen)
                     names = options["topic.prefix"], options["database.dbname"]
                     origin = Origin(__version__, *names, None, event.time_us, event.xid, 0, self._last_commit)
                 elif isinstance(event, Commit):
                     self._lsn = max(self._lsn, event.end_lsn)
-                    self._within = self._told = 0
-                    self._last_commit = self._last_commit if is_known else event.end_lsn
+                    if not is_known:  # else the transaction that was told in part may still come
+                        self._within = self._told = self._part = 0
+                        self._last_commit = event.end_lsn
                     yield None
                 elif isinstance(event, Change | Truncate):
                     number += 1
@@ -241,9 +245,13 @@ class PostgresTask(SourceTask):
                     events = self._told_of(event, replace(origin, lsn=lsn))
                     self._within = within
                     for position, (table, told) in enumerate(events, 1):
-                        self._told = number if position == len(events) else number - 1  # a change counts once all its records are out
+                        if number == skipped + 1 and position <= skipped_part:
+                            continue
+                        is_last = position == len(events)
+                        self._told, self._part = (number, 0) if is_last else (number - 1, position)
                         yield self._record(table, told, self._offset())
 
+        self._has_more = not is_empty
         if is_empty:
             self._lsn = max(self._lsn, row[0])  # all that was committed until then concerns other tables
 
@@ -254,21 +262,33 @@ class PostgresTask(SourceTask):
             tables = [] if "t" in self._skipped else [self._tables[one] for one in event.relations]
             return [(table, table.truncated(origin, now_ns)) for table in tables if table is not None]
         found = self._tables[event.relation]
-        if found is None or event.op in self._skipped:
+        if found is None:
             return []
-        return [(found, told) for told in found.events(event, origin, now_ns, tombstones=self._options["tombstones.on.delete"])]
+        kept = []
+        is_skipped = False
+        for told in found.events(event, origin, now_ns, tombstones=self._options["tombstones.on.delete"]):
+            if told.value is not None:  # a tombstone goes with its deletion
+                is_skipped = told.value.values["op"] in self._skipped
+            if not is_skipped:
+                kept.append((found, told))
+        return kept
 
     async def poll(self) -> Sequence[Record]:
         found: list[Record] = await self._asked(self._next)
         now = asyncio.get_running_loop().time()
         beat_s = self._options["heartbeat.interval.ms"] / 1000
         if beat_s and self._messages is None and now - self._beat_at >= beat_s:
-            self._beat_at = now
-            found = [*found, await self._asked(self._heartbeat)]
+            try:
+                found = [*found, await self._asked(self._heartbeat)]
+                self._beat_at = now
+            except ConnectError:
+                if not found:  # else the records go first, since they are not read again
+                    raise
         if found:
             self._is_all_committed = False
         elif self._messages is None:
-            if self._is_all_committed and now - self._advanced_at >= IDLE_ADVANCE_S:
+            is_due = self._has_only_known or now - self._advanced_at >= IDLE_ADVANCE_S
+            if self._is_all_committed and is_due:
                 await self.commit()
             await asyncio.sleep(self._options["poll.interval.ms"] / 1000)
         return found
@@ -285,9 +305,10 @@ class PostgresTask(SourceTask):
 
     def _next(self) -> list[Record]:
         """Up to `max.batch.size` records."""
-        begin = self._lsn, self._within, self._told, self._last_commit
+        begin = self._lsn, self._within, self._told, self._part, self._last_commit
         if self._messages is None:
-            self._messages = self._log()
+            is_snapshot = self._begins and self._options["snapshot.mode"] == "initial"
+            self._messages = self._snapshot() if is_snapshot else self._log()
         found: list[Record] = []
         try:
             for one in self._messages:
@@ -296,10 +317,11 @@ class PostgresTask(SourceTask):
                 if len(found) >= self._options["max.batch.size"]:
                     return found
         except Exception:
-            self._lsn, self._within, self._told, self._last_commit = begin  # records that were not given out are read again
+            self._lsn, self._within, self._told, self._part, self._last_commit = begin  # records that were not given out are read again
             raise
         self._messages = None
         self._given = self._lsn
+        self._has_only_known = not found and self._given > self._committed and self._has_more
         return found
 
     async def commit(self) -> None:

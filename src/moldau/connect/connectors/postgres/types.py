@@ -26,7 +26,7 @@ import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from decimal import Context, Decimal
 from functools import partial
 from typing import Any, Final
 
@@ -38,6 +38,8 @@ from moldau.connect.errors import DataError
 
 MODIFIER_HEADER: Final = 4
 MONEY_SCALE: Final = 2
+WIDE: Final = Context(prec=200_000)
+"""PostgreSQL's numbers have up to 147455 digits."""
 MAX_MILLIS_PLACES: Final = 3
 
 
@@ -167,7 +169,13 @@ def _decimal(name: str, modifier: int, modes: Modes) -> ColumnType:
         return found
 
     if modes.decimal == "string":
-        return ColumnType(data.STRING, lambda text: f"{number(text):f}", "0", modes.placeholder)
+        places = Decimal(1).scaleb(-(modifier - MODIFIER_HEADER & 0xFFFF)) if modifier >= MODIFIER_HEADER else None
+
+        def shown(text: str) -> str:
+            found = number(text)  # the text of a default may have fewer places than the column
+            return f"{found if places is None else found.quantize(places, context=WIDE):f}"
+
+        return ColumnType(data.STRING, shown, "0", modes.placeholder)
     if modes.decimal == "double":
         return ColumnType(data.FLOAT64, lambda text: float(re.sub(r"[$,]", "", text)), 0.0)
     if name == "money":

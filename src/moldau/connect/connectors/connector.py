@@ -96,6 +96,8 @@ class Connector(ABC):
     """The class names by which configurations call the connector; the first one is shown."""
     kind: ClassVar[Literal["source", "sink"]]
     definition: ClassVar[Definition]
+    prefixes: ClassVar[tuple[str, ...]] = ()
+    """What options begin with that the connector passes on to a library."""
     task: ClassVar[type[SourceTask] | type[SinkTask]]
     task_class: ClassVar[str]
     """The class's name, as Kafka writes it into the configurations of tasks."""

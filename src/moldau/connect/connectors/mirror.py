@@ -88,6 +88,7 @@ class TopicMirror(Connector):
     names = ("moldau.connect.TopicMirrorConnector",)
     kind = "source"
     definition = OPTIONS
+    prefixes = (PREFIX,)
     task = TopicMirrorTask
     task_class = "moldau.connect.connectors.mirror.TopicMirrorTask"
 

@@ -24,6 +24,14 @@ _MODULES: Final = {
     "org.apache.kafka.connect.file.FileStreamSinkConnector": (f"{_HERE}.file", "FileStreamSink"),
     "org.apache.kafka.connect.file.FileStreamSourceConnector": (f"{_HERE}.file", "FileStreamSource"),
 }
+ALIASES: Final = {
+    "io.aiven.connect.jdbc.JdbcSinkConnector": "io.confluent.connect.jdbc.JdbcSinkConnector",
+    "io.aiven.connect.jdbc.JdbcSourceConnector": "io.confluent.connect.jdbc.JdbcSourceConnector",
+    "io.aiven.kafka.connect.http.HttpSinkConnector": "io.confluent.connect.http.HttpSinkConnector",
+    "io.tabular.iceberg.connect.IcebergSinkConnector": "org.apache.iceberg.connect.IcebergSinkConnector",
+    "org.opensearch.kafka.connect.OpensearchSinkConnector": "io.aiven.kafka.connect.opensearch.OpensearchSinkConnector",
+}
+"""Classes of other makers with the same options."""
 
 
 def known() -> list[str]:
@@ -33,6 +41,7 @@ def known() -> list[str]:
 
 def connector_of(name: str) -> Connector:
     """Errors: BadRequest."""
+    name = ALIASES.get(name, name)
     for full in _MODULES:
         if name == full or name in (last := full.rpartition(".")[2], last.removesuffix("Connector")):
             return load(full)

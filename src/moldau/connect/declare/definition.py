@@ -62,6 +62,8 @@ class Key:
     recommended: Sequence[str] = ()
     checked_as: str | None = None
     """The option's name in the check's errors, when it differs: a transform's own name of an option, without the connector's prefix."""
+    other_names: tuple[str, ...] = ()
+    """Names of the same option in other connectors' configurations."""
 
     def parse(self, value: str | None, known_class: Callable[[str], bool] = lambda _: True) -> Any:
         """Errors: ConfigError."""
@@ -152,8 +154,9 @@ class Definition:
         for key in self.keys.values():
             one = Validated(key)
             try:
-                if key.name in config:
-                    one.value = key.parse(config[key.name], known_class)
+                given = next((name for name in (key.name, *key.other_names) if name in config), None)
+                if given is not None:
+                    one.value = key.parse(config[given], known_class)
                 elif key.default is REQUIRED:
                     one.errors.append(f'Missing required configuration "{key.name}" which has no default value.')
                 else:

@@ -90,3 +90,13 @@ def all_of(checks: Sequence[Check]) -> Check:
             one(name, value)
 
     return check
+
+
+def not_offered(instead: str) -> Check:
+    """Any value is refused: to pass it over would change what is written.  `instead`: what to do."""
+
+    def checked(name: str, value: Any) -> None:
+        if value:
+            raise ConfigError.invalid(name, value, f"this is not offered here: {instead}")
+
+    return checked

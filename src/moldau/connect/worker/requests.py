@@ -30,6 +30,7 @@ from moldau.connect.store.statuses import State, Status
 from moldau.connect.worker.herder import Herder
 from moldau.connect.worker.loggers import require_level, set_level
 from moldau.connect.worker.protocol import CONNECTOR_ITSELF
+from moldau.connect.worker.unknown import unknown_options
 from moldau.connect.worker.validation import require_valid
 
 LOG: Final = logging.getLogger(__name__)
@@ -139,6 +140,8 @@ class Requests:
         return await self._written(name, config, [connector_record(name, config)])
 
     async def _written(self, name: str, config: Config, records: list[tuple[bytes, bytes | None]]) -> dict[str, Any]:
+        for sentence in unknown_options(connector_of(config.get("connector.class") or ""), config, self.herder.options.converters):
+            LOG.warning("connector %s: %s", name, sentence)
         await self.herder.config_log.write(records)
         await self.herder.config_log.read_to_end()
         tasks = [{"connector": task.connector, "task": task.task} for task in self.herder.configs.task_ids(name)]

@@ -12,7 +12,7 @@ from moldau.connect.connectors.jdbc.database import address
 from moldau.connect.connectors.jdbc.sink import JdbcSinkTask
 from moldau.connect.connectors.jdbc.source import JdbcSourceTask
 from moldau.connect.data import Record, Schema, Struct
-from moldau.connect.errors import ConnectError, DataError
+from moldau.connect.errors import ConnectError
 from moldau.types import TopicPartition
 
 ROW = data.struct({"id": data.INT32, "name": data.OPTIONAL_STRING})
@@ -134,8 +134,20 @@ async def test_a_table_grows_columns_only_when_it_may(tmp_path: Path) -> None:
 
 
 async def test_a_tombstone_is_an_error_unless_it_may_delete(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"delete\.enabled=true"):
+    with pytest.raises(ConnectError, match=r"delete\.enabled=true"):
         await sink(tmp_path / "db", [record(0, None)])
+
+
+async def test_records_that_are_no_rows_are_reported_and_the_others_stored_with_the_offset_behind_all(tmp_path: Path) -> None:
+    path, reported = tmp_path / "db", list[int | None]()
+    task = JdbcSinkTask()
+    task.report = lambda record, _: reported.append(record.offset)
+    await task.start({**url(path), "insert.mode": "upsert", "pk.mode": "record_key", "auto.create": "true", "offsets.table": "o"})
+    plain = Record("t", 0, KEY, Struct(KEY, {"id": 2}), None, "no struct", offset=1, position=("t", 0, 1))
+    await task.put([record(0, {"id": 1, "name": "a"}), plain, record(2, None)])
+    assert (reported, await task.open([TopicPartition("t", 0)])) == ([1, 2], {TopicPartition("t", 0): 3})
+    await task.stop()
+    assert execute(path, "SELECT id, name FROM t") == [(1, "a")]
 
 
 @pytest.mark.parametrize(

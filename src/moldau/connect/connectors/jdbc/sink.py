@@ -46,6 +46,7 @@ class JdbcSinkTask(SinkTask):
         self._engine = engine(self._options)
         self._metadata = sql.MetaData()
         self._tables: dict[str, sql.Table] = {}
+        self._reported: set[tuple[str, int, int] | None] = set()
         self._name = config.get("name") or ""
         self._offsets: sql.Table | None = None
         if self._options["offsets.table"]:
@@ -80,17 +81,35 @@ class JdbcSinkTask(SinkTask):
         return {one: known[one] for one in partitions if one in known}
 
     async def put(self, records: Sequence[Record]) -> None:
+        good: list[tuple[Record, Row, Row | None]] = []
+        for record in records:
+            try:
+                good.append((record, *self._rows(record)))
+            except DataError as error:
+                if record.position not in self._reported:  # records that are tried again are reported once
+                    self.report(record, error)
+                    self._reported.add(record.position)
         try:
-            await self._run(lambda: self._put(records))
+            await self._run(lambda: self._put(records, good))
         except ConnectError:
             self._tables.clear()  # tables that the transaction had made are gone with it
             raise
+        self._reported.clear()
 
-    def _put(self, records: Sequence[Record]) -> None:
-        """Write the records in one transaction."""
+    def _rows(self, record: Record) -> tuple[Row, Row | None]:
+        """Key and values; no values: the row goes.  Errors: DataError."""
+        keys = self._key(record)
+        if record.value is not None:
+            return keys, self._values(record, keys)
+        if not self._options["delete.enabled"]:
+            raise DataError(f"a record without a value, at offset {record.offset} of {record.topic}: delete.enabled=true makes it delete")
+        return keys, None
+
+    def _put(self, records: Sequence[Record], good: Sequence[tuple[Record, Row, Row | None]]) -> None:
+        """Write the rows, and the offsets behind all records, in one transaction."""
         with self._engine.begin() as connection:
-            for record in records:
-                self._store(connection, record)
+            for record, keys, values in good:
+                self._store(connection, record, keys, values)
             if self._offsets is not None:
                 ends: dict[tuple[str, int], int] = {}
                 for record in records:
@@ -101,18 +120,12 @@ class JdbcSinkTask(SinkTask):
                     key = {"connector": self._name, "topic": topic, "partition": partition}
                     upsert(connection, self._offsets, key, {"next_offset": end})
 
-    def _store(self, connection: sql.Connection, record: Record) -> None:
+    def _store(self, connection: sql.Connection, record: Record, keys: Row, values: Row | None) -> None:
         name = self._options["table.name.format"].replace("${topic}", record.topic)
-        keys = self._key(record)
-        if record.value is None:
-            if not self._options["delete.enabled"]:
-                raise DataError(
-                    f"a record without a value, at offset {record.offset} of {record.topic}: delete.enabled=true makes it delete"
-                )
+        if values is None:
             table = self._table(connection, name, keys, ({}, {}))
             connection.execute(table.delete().where(*(table.c[column] == value for column, value in keys[1].items())))
             return
-        values = self._values(record, keys)
         table = self._table(connection, name, keys, values)
         mode = self._options["insert.mode"]
         if mode == "insert" or not keys[1]:

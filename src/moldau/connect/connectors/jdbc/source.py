@@ -30,6 +30,8 @@ BULK, INCREMENTING, TIMESTAMP, BOTH = "bulk", "incrementing", "timestamp", "time
 OPTIONS: Final = Definition(
     *ADDRESS,
     Key("table.whitelist", Kind.LIST, [], "MEDIUM", "The tables to read.", check.unique_aliases),
+    Key("query", Kind.STRING, "", "MEDIUM", "Not offered.", check.not_offered("name a view of the query in table.whitelist")),
+    Key("table.blacklist", Kind.LIST, [], "MEDIUM", "Not offered.", check.not_offered("name the tables in table.whitelist")),
     Key("mode", Kind.STRING, REQUIRED, "HIGH", "How new rows are told from old ones.", check.one_of(BULK, INCREMENTING, TIMESTAMP, BOTH)),
     Key("incrementing.column.name", Kind.STRING, "", "MEDIUM", "The column whose number grows; the primary key without it."),
     Key("timestamp.column.name", Kind.STRING, "", "MEDIUM", "The column that holds the time of the last change."),

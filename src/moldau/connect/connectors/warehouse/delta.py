@@ -146,5 +146,6 @@ class DeltaSink(Connector):
     names = ("moldau.connect.DeltaSinkConnector",)
     kind = "sink"
     definition = OPTIONS
+    prefixes = (STORAGE,)
     task = DeltaSinkTask
     task_class = "moldau.connect.DeltaSinkTask"

@@ -160,5 +160,6 @@ class IcebergSink(Connector):
     names = ("org.apache.iceberg.connect.IcebergSinkConnector",)
     kind = "sink"
     definition = OPTIONS
+    prefixes = (CATALOG,)
     task = IcebergSinkTask
     task_class = "org.apache.iceberg.connect.IcebergSinkTask"

@@ -24,6 +24,8 @@ from moldau.storage.tiered.store import Obstore
 from moldau.types import TopicPartition
 
 PARQUET: Final = "io.confluent.connect.s3.format.parquet.ParquetFormat"
+PARTITIONER: Final = "io.confluent.connect.storage.partitioner.DefaultPartitioner"
+STORAGE: Final = "io.confluent.connect.s3.storage.S3Storage"
 CODECS: Final = ("none", "snappy", "gzip", "zstd", "lz4")
 FILES: Final = (
     Key("flush.size", Kind.INT, REQUIRED, "HIGH", "How many records a file has.", check.at_least(1)),
@@ -44,6 +46,8 @@ S3: Final = Definition(
     Key("aws.access.key.id", Kind.STRING, None, "HIGH", "The access key; without it, that of the environment or the machine."),
     Key("aws.secret.access.key", Kind.PASSWORD, None, "HIGH", "Goes with the access key."),
     Key("format.class", Kind.STRING, PARQUET, "HIGH", "The form of files.", check.one_of(PARQUET)),
+    Key("partitioner.class", Kind.STRING, PARTITIONER, "MEDIUM", "What names the folders below a topic's.", check.one_of(PARTITIONER)),
+    Key("storage.class", Kind.STRING, STORAGE, "HIGH", "Where files go.", check.one_of(STORAGE)),
     *FILES,
 )
 

@@ -1,10 +1,12 @@
-"""● Our clients around one real broker on virtual time: its handlers, coordinators and logs, behind connections that break.
+"""● Our clients around real brokers on virtual time: their handlers, coordinators and logs, behind connections that break.
 
     world = RoomWorld(seed=7, transaction_version=2)
     world.run(work())                     # `work` starts clients, each on a machine of its own: `world.start(machine, …)`
 
-The broker is that of `proof.transactions.schedules.room`; metadata says that it leads everything.  `rules` see every request before it is
-served, as in `model`.  When the broker dies, all its connections end and its coordinators load anew from their logs.
+A broker is that of `proof.transactions.schedules.room`.  One leads everything.  Several share their logs, so replication is perfect; each
+partition and each coordinator is on one of them, and moves.  A broker learns of a move at once where it takes part, else up to some seconds
+later: metadata may be old.  `rules` see every request before it is served, as in `model`.  When a broker dies, all its connections end and
+its coordinators load anew from their logs, on another broker if there is one.
 """
 
 import asyncio
@@ -13,6 +15,7 @@ import logging
 import random
 import sys
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 from moldau.net.connection import Connection, InvalidFrame, Reply, ReplyOrLater
@@ -33,7 +36,7 @@ from moldau.protocol.records.batch import batches, records_of
 from moldau.protocol.wire import Response
 from moldau.server.requests.broker import Features
 from moldau.server.requests.dispatch import Dispatcher
-from moldau.storage.log import FetchData
+from moldau.storage.log import FetchData, Log
 from moldau.testing.clock import SimClock
 from moldau.testing.loop import Machine, SimLoop
 from moldau.testing.network import SimNetwork
@@ -57,6 +60,8 @@ PROPERTIES: Final = {
 }
 OWN_ANSWERS: Final = frozenset({MetadataRequest.API_KEY, FindCoordinatorRequest.API_KEY})
 WHOLE: Final = 1 << 30
+HEARS_AFTER_S: Final = (0.0, 0.1, 1.0, 3.0)
+"""A broker may hear so long after a move who leads a partition."""
 Rule = Callable[[int], Verdict | None]
 """The key of the API in a request → the verdict on that request."""
 
@@ -64,21 +69,44 @@ Rule = Callable[[int], Verdict | None]
 class RoomWorld:
     """See the module."""
 
-    def __init__(self, seed: int, *, transaction_version: int = 2, share_group: Mapping[str, Any] | None = None) -> None:
-        """`share_group`: the options of all share groups; None: the broker has none."""
+    def __init__(
+        self, seed: int, *, transaction_version: int = 2, share_group: Mapping[str, Any] | None = None, broker_count: int = 1
+    ) -> None:
+        """`share_group`: the options of all share groups; None: the broker has none.
+
+        Several brokers have no share groups and no transactions.
+        """
         self.random: Final = random.Random(seed)
         self.loop: Final = SimLoop()
         self.network: Final = SimNetwork(self.loop, self.random.getrandbits(64))
         self.clock: Final = SimClock(self.loop)
         self.rules: list[Rule] = []
-        self.room: Room
+        self.rooms: Final[dict[int, Room]] = {}
+        self.hosts: Final = {BROKER_ID: HOST, **{node_id: f"{HOST}-{node_id}" for node_id in range(2, broker_count + 1)}}
+        self.leaders: Final[dict[TopicPartition, tuple[int, int]]] = {}
+        """The leader and the leader epoch of each partition that has moved."""
+        self._views: Final[dict[int, dict[TopicPartition, tuple[int, int]]]] = {node_id: {} for node_id in self.hosts}
+        """`leaders` as each broker knows them."""
         self._transaction_version = transaction_version
         self._share_group = share_group
-        self._broker = Machine(HOST)
-        self._door: Any = None
-        self._dispatcher: Dispatcher
+        self._brokers: Final = {node_id: Machine(host) for node_id, host in self.hosts.items()}
+        self._doors: Final[dict[int, Any]] = {}
+        self._dispatchers: Final[dict[int, Dispatcher]] = {}
         self._machines: list[Machine] = []
-        self.network.add(self._broker)
+        for machine in self._brokers.values():
+            self.network.add(machine)
+
+    @property
+    def room(self) -> Room:
+        """The room whose broker coordinates the groups."""
+        return self.rooms[self.leader_of(GROUP_OFFSETS)]
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{host}:{PORT}" for host in self.hosts.values())
+
+    def leader_of(self, name: TopicPartition) -> int:
+        return self.leaders.get(name, (BROKER_ID, 1))[0]
 
     def run(self, work: Coroutine[Any, Any, T], *, within_s: float = 3600.0) -> T:
         """Run within so much virtual time.  An exception that the loop caught is a failure."""
@@ -93,7 +121,7 @@ class RoomWorld:
         gc.freeze()  # a collection at the end looks at this world alone: that halves what a schedule costs
         hook = sys.unraisablehook
         try:
-            result = self.loop.run_until_complete(self.loop.start(self._broker, limited()))
+            result = self.loop.run_until_complete(self.loop.start(self._brokers[BROKER_ID], limited()))
             assert not self.loop.failures, self.loop.failures
         finally:
             sys.unraisablehook = lambda _: None  # dead machines leave coroutines that cannot end
@@ -106,26 +134,44 @@ class RoomWorld:
             sys.unraisablehook = hook
             gc.enable()
             logging.disable(logging.NOTSET)
-        assert not self.room.failures, self.room.failures
+        failures = [failure for room in self.rooms.values() for failure in room.failures]
+        assert not failures, failures
         return result
 
     async def _up(self) -> None:
-        has_share_groups = self._share_group is not None
-        self.room = Room(random.Random(self.random.getrandbits(64)), properties=PROPERTIES, has_share_groups=has_share_groups)
+        await self._up_with(BROKER_ID)  # the caller is on its machine
+        for node_id, machine in self._brokers.items():
+            if node_id != BROKER_ID:
+                await self.loop.start(machine, self._up_with(node_id))
+
+    async def _up_with(self, node_id: int) -> None:
+        logs: dict[TopicPartition, Log] | None = None
+        if self.rooms:
+            logs = {TopicPartition(*name): partition.log for name, partition in self.rooms[BROKER_ID].broker.replicas.hosted.items()}
+        room = self.rooms[node_id] = Room(
+            random.Random(self.random.getrandbits(64)),
+            properties=PROPERTIES,
+            has_share_groups=self._share_group is not None,
+            broker_id=node_id,
+            logs=logs,
+        )
+        if logs is not None:
+            for name in logs:
+                room.follow(name, BROKER_ID, 1)
         levels = {"transaction.version": self._transaction_version, "group.version": 1}
         if self._share_group is not None:
             levels["share.version"] = 1
             values = dict(self._share_group)
-            self.room.broker.schema.group_values = lambda image, group: values  # type: ignore[method-assign]
+            room.broker.schema.group_values = lambda image, group: values  # type: ignore[method-assign]
         features = Features({}, levels, 1)
-        self.room.broker.cluster.features = lambda: features  # type: ignore[method-assign]
-        cast(dict[str, Any], self.room.broker.apis)["PLAINTEXT"] = APIS
-        self._dispatcher = Dispatcher(self.room.broker, APIS)
-        await self._open()
+        room.broker.cluster.features = lambda: features  # type: ignore[method-assign]
+        cast(dict[str, Any], room.broker.apis)["PLAINTEXT"] = APIS
+        self._dispatchers[node_id] = Dispatcher(room.broker, APIS)
+        await self._open(node_id)
 
-    async def _open(self) -> None:
-        self._door = Listener(self.network, self._dispatch, name="PLAINTEXT")
-        await self._door.start("", PORT)
+    async def _open(self, node_id: int) -> None:
+        door = self._doors[node_id] = Listener(self.network, partial(self._dispatch, node_id), name="PLAINTEXT")
+        await door.start("", PORT)
 
     # ------------------------------------------------------------ what schedules do
 
@@ -144,13 +190,54 @@ class RoomWorld:
 
     async def broker_dies(self, for_s: float) -> None:
         self.network.reset(HOST)
-        self._door.stop_accepting()
+        self._doors[BROKER_ID].stop_accepting()
         for name in (GROUP_OFFSETS, TRANSACTION_STATE, *([SHARE_STATE] if self._share_group is not None else []), *DATA):
             self.room.fail_over(name)
         try:
             await asyncio.sleep(for_s)
         finally:
-            await self._open()
+            await self._open(BROKER_ID)
+
+    def move(self, name: TopicPartition, node_id: int, choice: random.Random) -> None:
+        """Let another broker lead a partition.  Brokers that have no part in it hear of it later."""
+        was = self.leader_of(name)
+        if was == node_id:
+            return
+        epoch = self.rooms[was].partition(name).leader_epoch + 1
+        self.leaders[name] = node_id, epoch
+        for each, room in self.rooms.items():
+            if each != node_id:
+                room.follow(name, node_id, epoch)
+        self.loop.call_soon(self._take_over, name, context=self._brokers[node_id].context)
+        for each, view in self._views.items():
+            self.loop.call_later(0.0 if each == node_id else choice.choice(HEARS_AFTER_S), self._hear, view, name, epoch)
+
+    def _take_over(self, name: TopicPartition) -> None:
+        node_id, epoch = self.leaders[name]
+        room = self.rooms[node_id]
+        if room.partition(name).leader_epoch < epoch:
+            room.take_over(name, epoch)
+
+    def _hear(self, view: dict[TopicPartition, tuple[int, int]], name: TopicPartition, epoch: int) -> None:
+        if self.leaders[name][1] == epoch:
+            view[name] = self.leaders[name]
+
+    async def one_broker_dies(self, node_id: int, for_s: float, choice: random.Random) -> None:
+        """End a broker's connections.  Others lead its partitions from now on."""
+        if len(self._living) < 2:
+            return
+        self._doors[node_id].stop_accepting()
+        del self._doors[node_id]
+        self.network.reset(self.hosts[node_id])
+        for name in (GROUP_OFFSETS, *DATA):
+            if self.leader_of(name) == node_id:
+                self.move(name, choice.choice(self._living), choice)
+        await asyncio.sleep(for_s)
+        await self.loop.start(self._brokers[node_id], self._open(node_id))
+
+    @property
+    def _living(self) -> list[int]:
+        return sorted(self._doors)
 
     def records_of(self, name: TopicPartition) -> list[tuple[int, bytes | None]]:
         """(offset, value) of all records in a log, in aborted and open transactions too."""
@@ -166,12 +253,15 @@ class RoomWorld:
 
     # ------------------------------------------------------------ serving
 
-    def _dispatch(self, connection: Connection, frame: memoryview) -> ReplyOrLater:
+    def _dispatch(self, node_id: int, connection: Connection, frame: memoryview) -> ReplyOrLater:
         key = int.from_bytes(frame[:2], "big")
         verdict = next((found for rule in self.rules if (found := rule(key)) is not None), Verdict())
         if verdict.drop_before:
             raise InvalidFrame("a rule breaks the connection")
-        reply = self._own_answer(frame) if key in OWN_ANSWERS else self._dispatcher.dispatch(connection, memoryview(bytearray(frame)))
+        if key in OWN_ANSWERS:
+            reply: ReplyOrLater = self._own_answer(node_id, frame)
+        else:
+            reply = self._dispatchers[node_id].dispatch(connection, memoryview(bytearray(frame)))
         if not verdict.drop_after and not verdict.delay_s:
             return reply
         return self._later(reply, verdict)
@@ -190,39 +280,42 @@ class RoomWorld:
             raise InvalidFrame("a rule breaks the connection")
         return found
 
-    def _own_answer(self, frame: memoryview) -> Reply:
+    def _own_answer(self, node_id: int, frame: memoryview) -> Reply:
         header, body = decode_request_header(frame)
         request = request_decoder(REQUESTS[header.api_key], header.api_version)(body)
         if isinstance(request, MetadataRequest):
-            response = self._metadata(request)
+            response = self._metadata(node_id, request)
         else:
             assert isinstance(request, FindCoordinatorRequest)
-            response = self._coordinator(request)
+            response = self._coordinator(node_id, request)
         return encode_response(response, version=header.api_version, correlation_id=header.correlation_id)
 
-    def _coordinator(self, request: FindCoordinatorRequest) -> Response:
-        found = [Coordinator(key=key, node_id=BROKER_ID, host=HOST, port=PORT) for key in request.coordinator_keys]
+    def _known_leader(self, node_id: int, name: TopicPartition) -> tuple[int, int]:
+        """The leader and the leader epoch that a broker knows."""
+        leader, epoch = self._views[node_id].get(name, (BROKER_ID, 0))
+        return leader, epoch or (self.rooms[BROKER_ID].partition(name).leader_epoch if len(self.hosts) == 1 else 1)
+
+    def _coordinator(self, node_id: int, request: FindCoordinatorRequest) -> Response:
+        leader, _ = self._known_leader(node_id, GROUP_OFFSETS)
+        found = [Coordinator(key=key, node_id=leader, host=self.hosts[leader], port=PORT) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=found)
 
-    def _metadata(self, request: MetadataRequest) -> Response:
+    def _metadata(self, node_id: int, request: MetadataRequest) -> Response:
         cluster = self.room.broker.cluster
         names = dict.fromkeys(one.topic for one in DATA)
         if request.topics is not None:
             names = dict.fromkeys(one.name for one in request.topics if one.name is not None and one.name in names)
         topics = []
         for name in names:
-            partitions = [self.room.partition(one) for one in DATA if one.topic == name]
             listed = [
                 MetadataResponsePartition(
-                    partition_index=index,
-                    leader_id=BROKER_ID,
-                    leader_epoch=partition.leader_epoch,
-                    replica_nodes=[BROKER_ID],
-                    isr_nodes=[BROKER_ID],
+                    partition_index=one.partition, leader_id=leader, leader_epoch=epoch, replica_nodes=[leader], isr_nodes=[leader]
                 )
-                for index, partition in enumerate(partitions)
+                for one in DATA
+                if one.topic == name
+                for leader, epoch in [self._known_leader(node_id, one)]
             ]
             view = cluster.by_name(name)  # type: ignore[attr-defined]  # the room's cluster knows more than handlers ask
             topics.append(MetadataResponseTopic(name=name, topic_id=view.topic_id, partitions=listed))
-        brokers = [MetadataResponseBroker(node_id=BROKER_ID, host=HOST, port=PORT, rack=None)]
+        brokers = [MetadataResponseBroker(node_id=each, host=host, port=PORT, rack=None) for each, host in self.hosts.items()]
         return MetadataResponse(brokers=brokers, cluster_id="room", controller_id=BROKER_ID, topics=topics)

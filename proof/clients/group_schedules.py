@@ -24,7 +24,7 @@ from moldau.clients.producer import Producer
 from moldau.errors import KafkaError
 from moldau.testing.loop import Machine
 from moldau.types import TopicPartition
-from proof.clients.broker_room import BOOTSTRAP, RoomWorld
+from proof.clients.broker_room import RoomWorld
 from proof.clients.plants import CONSUMER_PLANTS
 from proof.clients.room_schedule import RoomSchedule
 from proof.clients.seeds import run_seeds
@@ -85,7 +85,7 @@ class Member(RebalanceListener):
         if choice.random() < 0.5:
             options["max_poll_records"] = choice.choice((1, 7))
         consumer = self.consumer = Consumer(
-            BOOTSTRAP,
+            world.bootstrap,
             network=world.network,
             clock=world.clock,
             random=random.Random(choice.getrandbits(64)),
@@ -149,10 +149,13 @@ class Member(RebalanceListener):
 class GroupSchedule(RoomSchedule):
     """One seed.  `run` returns the violations."""
 
-    def __init__(self, seed: int) -> None:
+    kinds: Sequence[str] = ("join", "leave", "die", "die", "reset", "cut", "broker", "clock")
+    """What may happen, each as often as it stands here."""
+
+    def __init__(self, seed: int, *, broker_count: int = 1) -> None:
         choice = random.Random(seed)
         self.protocol = choice.choice(PROTOCOLS)
-        super().__init__(choice, RoomWorld(seed))
+        super().__init__(choice, RoomWorld(seed, broker_count=broker_count))
         self.ownerships: dict[TopicPartition, list[Ownership]] = {}
         self.seen: dict[tuple[TopicPartition, int], bytes | None] = {}
         self._members: list[tuple[Member, asyncio.Task[None]]] = []
@@ -189,11 +192,12 @@ class GroupSchedule(RoomSchedule):
             member.is_leaving = True
         await asyncio.sleep(15)
         self._say_which_do_not_end(self._members)
-        self.world.room.coordinators.close()
+        for room in self.world.rooms.values():
+            room.coordinators.close()
 
     async def _write(self) -> None:
         choice, world = self.choice, self.world
-        async with Producer(BOOTSTRAP, network=world.network, clock=world.clock, batch_size=200, request_timeout_ms=1000) as producer:
+        async with Producer(world.bootstrap, network=world.network, clock=world.clock, batch_size=200, request_timeout_ms=1000) as producer:
             for number in range(choice.randint(10, 60)):
                 one = choice.choice(PARTITIONS)
                 try:
@@ -206,7 +210,7 @@ class GroupSchedule(RoomSchedule):
         choice, world = self.choice, self.world
         while True:
             await asyncio.sleep(choice.uniform(0.2, 5.0))
-            kind = choice.choice(("join", "leave", "die", "die", "reset", "cut", "broker", "clock"))
+            kind = choice.choice(self.kinds)
             living = [each for each in self._members if not each[0].is_leaving]
             self.done[kind] += 1
             if kind == "join" and len(living) < 4:

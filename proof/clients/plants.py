@@ -14,11 +14,13 @@ from moldau.clients.consumer.commits import Commits
 from moldau.clients.consumer.heartbeat import HeartbeatMember
 from moldau.clients.consumer.positions import Positions
 from moldau.clients.consumer.work import ConsumerWork
+from moldau.clients.coordinators import Coordinators
 from moldau.clients.errors import Fenced
 from moldau.clients.producer.transactions import FENCED_BY, Transaction
 from moldau.clients.producer.transactor import Transactor
 from moldau.clients.share import Acknowledge, SharedRecord
 from moldau.clients.share.work import Acknowledgements, ShareWork
+from moldau.clients.topics import Topics
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import TopicPartitions
 from moldau.types import TopicPartition
@@ -77,6 +79,18 @@ async def _keeps_offsets(self: Transactor, offsets: object, group: object) -> No
     """Take offsets for a transaction, and send none."""
 
 
+async def _forgets_no_coordinator(self: Coordinators, key: str, request: Any, code_of: Any, **given: Any) -> Any:
+    """Ask the coordinator of before, wherever the group is now."""
+    with patch.object(Coordinators, "forget", lambda self, key: None):
+        return await _ask(self, key, request, code_of, **given)
+
+
+def _keeps_leaders(self: Topics) -> None:
+    """Look leaders up once, and never again."""
+    if not self.answer_count:
+        _refresh_soon(self)
+
+
 def _accepts_all(self: ShareWork, shared: SharedRecord, kind: Acknowledge) -> None:
     """Accept what the caller released."""
     _acknowledge(self, shared, Acknowledge.ACCEPT if kind is Acknowledge.RELEASE else kind)
@@ -92,6 +106,8 @@ def _confirms_doubts(self: ShareWork, said: Acknowledgements) -> None:
         self._tell(said, one, ErrorCode.NONE)
 
 
+_ask: Final = Coordinators.ask
+_refresh_soon: Final = Topics.refresh_soon
 _acknowledge: Final = ShareWork.acknowledge
 _commit: Final = Transactor.commit
 _end: Final = Transactor._end
@@ -106,6 +122,11 @@ CONSUMER_PLANTS: Final[dict[str, Plant]] = {
     "hands-out-backwards": (Positions, "take", _takes_from_behind),
 }
 
+CLUSTER_PLANTS: Final[dict[str, Plant]] = {
+    **CONSUMER_PLANTS,
+    "keeps-the-coordinator": (Coordinators, "ask", _forgets_no_coordinator),
+    "keeps-the-leaders": (Topics, "refresh_soon", _keeps_leaders),
+}
 TRANSACTION_PLANTS: Final[dict[str, Plant]] = {
     "commits-at-once": (Transactor, "commit", _commits_at_once),
     "forgives-a-lost-record": (Transaction, "fail", _forgives),

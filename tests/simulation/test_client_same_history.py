@@ -12,6 +12,7 @@ import pytest
     [
         ("schedules", 0),
         ("group_schedules", 1),
+        ("cluster_schedules", 3),
         ("share_schedules", 0),
         ("transaction_schedules", 8),
     ],

@@ -51,6 +51,8 @@ TRANSACTION_STATE: Final = TopicPartition(TRANSACTION_TOPIC, 0)
 SHARE_STATE: Final = TopicPartition(SHARE_TOPIC, 0)
 LONGEST_SYNC_S: Final = 0.02
 BROKER_ID: Final = 1
+IDS_OF_A_BROKER: Final = 1_000_000
+"""The producer ids that one broker may give away."""
 ANOTHER_BROKER_ID: Final = 2
 OFFSET_FETCH_VERSION: Final = 9
 PROPERTIES: Final = {
@@ -71,7 +73,8 @@ class _Cluster:
 
     version = 1
 
-    def __init__(self) -> None:
+    def __init__(self, leader_id: int) -> None:
+        self.leader_id: Final = leader_id
         self._ids: Final = {topic: UUID(int=1000 + number) for number, topic in enumerate(dict.fromkeys(each.topic for each in DATA))}
 
     def topic_name(self, topic_id: UUID) -> str | None:
@@ -81,7 +84,7 @@ class _Cluster:
         return (topic, index) in (*DATA, GROUP_OFFSETS, TRANSACTION_STATE, SHARE_STATE)
 
     def leader_of(self, topic: str, index: int, listener: str) -> Leader:
-        return Leader(BROKER_ID, 1, None, None)
+        return Leader(self.leader_id, 1, None, None)
 
     def features(self) -> Features:
         return Features({}, {}, 1)
@@ -147,10 +150,22 @@ def remote_coordinator(delay_s: Callable[[], float]) -> Iterator[None]:
 
 
 class Room:
-    """See the module.  Make it on a running loop."""
+    """See the module.  Make it on a running loop.
 
-    def __init__(self, choice: random.Random, *, properties: Mapping[str, str], has_share_groups: bool = False) -> None:
-        config = NodeConfig.parse({**PROPERTIES, **properties})
+    `logs`: those of a cluster's other rooms, which replicate perfectly: all have the same logs.  Such a room leads nothing at first.
+    """
+
+    def __init__(
+        self,
+        choice: random.Random,
+        *,
+        properties: Mapping[str, str],
+        has_share_groups: bool = False,
+        broker_id: int = BROKER_ID,
+        logs: Mapping[TopicPartition, Log] | None = None,
+    ) -> None:
+        config = NodeConfig.parse({**PROPERTIES, "node.id": str(broker_id), **properties})
+        self._broker_id: Final = broker_id
         self._choice: Final = choice
         self._loop: Final = asyncio.get_running_loop()
         self.clock: Final = SimClock(self._loop)
@@ -158,17 +173,17 @@ class Room:
         self._files.mkdir("/data")
         self._syncing: set[Log] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._next_block = 0
+        self._next_block = (broker_id - 1) * IDS_OF_A_BROKER
         self.failures: list[str] = []
-        cluster = _Cluster()
+        cluster = _Cluster(broker_id)
         self._waits: asyncio.TimerHandle | None = None
         replicas = ReplicaManager(
-            local_id=BROKER_ID,
+            local_id=broker_id,
             lag_time_max_ms=30_000,
             on_flush_wanted=self._sync_soon,
             on_earlier_timeout=self._end_waits_at if has_share_groups else lambda due_ms: None,
         )
-        ids = random.Random(1)
+        ids = random.Random(broker_id)
         self._brokers: Final = OverTheWire()
         self.broker: Final = assemble(
             config=config,
@@ -195,8 +210,11 @@ class Room:
         for name in (*DATA, GROUP_OFFSETS, TRANSACTION_STATE, *([SHARE_STATE] if has_share_groups else [])):
             view = cluster.by_name(name.topic)
             topic_id = new_uuid() if view is None else view.topic_id
-            log = Log.open(self._files, f"/data/{name}", name, config.log, now_ms=EPOCH_MS, topic_id=topic_id)
-            self._lead(replicas.host(name, topic_id, log), 1)
+            if logs is not None:
+                replicas.host(name, topic_id, logs[name])
+            else:
+                log = Log.open(self._files, f"/data/{name}", name, config.log, now_ms=EPOCH_MS, topic_id=topic_id)
+                self._lead(replicas.host(name, topic_id, log), 1)
 
     def send_markers_over(self, wire: Wire) -> None:
         self._brokers.wire = wire
@@ -261,13 +279,23 @@ class Room:
         partition = self.partition(name)
         self._lead(partition, partition.leader_epoch + 1)
 
+    def take_over(self, name: TopicPartition, epoch: int) -> None:
+        """Lead a partition that another room led."""
+        self._lead(self.partition(name), epoch)
+        self._sync_soon(self.partition(name).log)  # what the other one has not synced yet
+
+    def follow(self, name: TopicPartition, leader_id: int, epoch: int) -> None:
+        partition = self.partition(name)
+        partition.follow(leader_id=leader_id, leader_epoch=epoch, partition_epoch=epoch, replicas=(leader_id,), isr=(leader_id,))
+        self.coordinators.leadership_changed(partition)
+
     def _lead(self, partition: Partition, epoch: int) -> None:
         partition.lead(
             leader_epoch=epoch,
             partition_epoch=epoch,
-            replicas=(BROKER_ID,),
-            isr=(BROKER_ID,),
-            eligible={BROKER_ID: 1},
+            replicas=(self._broker_id,),
+            isr=(self._broker_id,),
+            eligible={self._broker_id: 1},
             now_ms=self.clock.monotonic_ms(),
         )
         self.coordinators.leadership_changed(partition)

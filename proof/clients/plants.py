@@ -79,10 +79,8 @@ async def _keeps_offsets(self: Transactor, offsets: object, group: object) -> No
     """Take offsets for a transaction, and send none."""
 
 
-async def _forgets_no_coordinator(self: Coordinators, key: str, request: Any, code_of: Any, **given: Any) -> Any:
+def _keeps_coordinator(self: Coordinators, key: str) -> None:
     """Ask the coordinator of before, wherever the group is now."""
-    with patch.object(Coordinators, "forget", lambda self, key: None):
-        return await _ask(self, key, request, code_of, **given)
 
 
 def _keeps_leaders(self: Topics) -> None:
@@ -106,7 +104,6 @@ def _confirms_doubts(self: ShareWork, said: Acknowledgements) -> None:
         self._tell(said, one, ErrorCode.NONE)
 
 
-_ask: Final = Coordinators.ask
 _refresh_soon: Final = Topics.refresh_soon
 _acknowledge: Final = ShareWork.acknowledge
 _commit: Final = Transactor.commit
@@ -124,7 +121,7 @@ CONSUMER_PLANTS: Final[dict[str, Plant]] = {
 
 CLUSTER_PLANTS: Final[dict[str, Plant]] = {
     **CONSUMER_PLANTS,
-    "keeps-the-coordinator": (Coordinators, "ask", _forgets_no_coordinator),
+    "keeps-the-coordinator": (Coordinators, "forget", _keeps_coordinator),
     "keeps-the-leaders": (Topics, "refresh_soon", _keeps_leaders),
 }
 TRANSACTION_PLANTS: Final[dict[str, Plant]] = {

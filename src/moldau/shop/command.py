@@ -9,9 +9,11 @@ from typing import Final
 
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.node import set_up_logging
-from moldau.tools.cli.parser import Parser
+from moldau.tools.cli.parser import Parser, add_bootstrap
 
 NEEDED: Final = ("starlette", "uvicorn", "httpx")
+SECURITY: Final = ("security.", "ssl.", "sasl.")
+"""The beginnings of the options that the shop's clients take from `--command-config`."""
 PARTS: Final = ("web", "gateway", "mails")
 
 
@@ -24,9 +26,10 @@ def main(arguments: list[str]) -> int:
             "moldau shop",
             "moldau shop --smtp localhost:25 --metrics http://localhost:9404/metrics",
             "moldau shop --only mails --smtp localhost:25",
+            "moldau shop --bootstrap-server broker:9093 --command-config client.properties",
         ],
     )
-    parser.add_argument("--bootstrap-server", default="localhost:9092", metavar="HOST:PORT", help="some brokers (%(default)s)")
+    add_bootstrap(parser)
     parser.add_argument("--host", default="127.0.0.1", help="where HTTP listens; whoever reaches it is trusted (%(default)s)")
     parser.add_argument("--port", type=_port, default=8085, help="0 takes a free one (%(default)s)")
     parser.add_argument("--dir", type=Path, default=Path("shop-data"), metavar="DIR", help="where views and journals are (%(default)s)")
@@ -67,9 +70,11 @@ def _run(options: "object") -> int:
     from moldau.shop.burgers.promotion import Promotion
     from moldau.shop.process import NotListening, free_port, run
     from moldau.shop.settings import Settings
+    from moldau.tools.cli.connecting import client_settings
     from moldau.tools.cli.terminal import say
 
     assert isinstance(options, Namespace)
+    properties = client_settings(options.command_config).properties
     settings = Settings(
         options.bootstrap_server,
         options.dir,
@@ -83,6 +88,7 @@ def _run(options: "object") -> int:
         tuple(options.metrics),
         not options.read_only,
         Promotion(options.starts, options.ends, options.list_price, options.percent_off, options.most, options.pay_within * 1000),
+        {name: value for name, value in properties.items() if name.startswith(SECURITY)},
     )
     parts = options.only or PARTS
     set_up_logging()

@@ -10,6 +10,7 @@ import pytest
 from proof.metadata.oracle import Oracle, javac
 from proof.streams.cases import OPERATORS, cases
 from proof.streams.comparison import differences
+from proof.streams.listed import is_listed
 from proof.streams.plants import PLANTS, planted
 from proof.streams.run import compared, name_of, streams_oracle
 
@@ -31,7 +32,7 @@ def oracle() -> Iterator[Oracle]:
 
 @pytest.mark.parametrize("number", range(len(OPERATORS)), ids=[name_of(options) for options, _ in OPERATORS])
 def test_an_operator_answers_as_kafka_streams(oracle: Oracle, number: int) -> None:
-    results, found = compared(oracle, number, CASES)
+    results, found, _ = compared(oracle, number, CASES)
     assert not found, found[0]
     assert results > CASES / 2, "inputs without results show nothing"
 
@@ -45,6 +46,16 @@ def test_the_comparison_sees_a_difference(oracle: Oracle) -> None:
     assert not differences(case, answer)
     answer["table"].popitem()
     assert differences(case, answer)
+
+
+@pytest.mark.parametrize(("operator", "turn"), [("versioned tables inner", 142), ("versioned grouped aggregate", 186)])
+def test_a_tombstone_at_the_time_of_a_version_is_the_listed_difference(oracle: Oracle, operator: str, turn: int) -> None:
+    number = next(number for number, (options, _) in enumerate(OPERATORS) if name_of(options) == operator)
+    case = list(cases(number, turn + 1))[turn]
+    answer = oracle.answer(case.question())
+    assert differences(case, answer) and is_listed(case, answer)
+    answer["written"].pop()
+    assert not is_listed(case, answer)
 
 
 @pytest.mark.parametrize("name", PLANTS)

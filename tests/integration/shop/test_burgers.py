@@ -1,7 +1,6 @@
 """The burger promotion over HTTP: no customer gets more than five, whatever is killed, and given answers stay."""
 
 import asyncio
-import json
 import random
 from collections import Counter
 from pathlib import Path
@@ -9,27 +8,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from moldau.sync import Consumer
 from moldau.testing.process import BrokerProcess
-from moldau.types import TopicPartition
 from proof.shop.clients import Answered, ask
 from proof.shop.parts import Web
+from proof.shop.stored import records_of_topic
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("shop"), pytest.mark.timeout(240)]
-
-
-def claims_of(bootstrap: str, topic: str) -> dict[str, dict[str, object]]:
-    """The newest state of each claim, by its id."""
-    found: dict[str, dict[str, object]] = {}
-    with Consumer(bootstrap, {"isolation.level": "read_committed"}) as consumer:
-        for number in consumer.partitions_for(topic):
-            one = TopicPartition(topic, number)
-            end = consumer.end_offsets([one])[one]
-            consumer.assign({one: 0})
-            while consumer.positions.get(one, 0) < end:
-                for records in consumer.poll(1.0):
-                    found |= {(claim := json.loads(record.value))["claim_id"]: claim for record in records}
-    return found
 
 
 async def test_nobody_has_more_than_five_though_the_shop_is_killed(tmp_path: Path) -> None:
@@ -66,7 +50,7 @@ async def test_nobody_has_more_than_five_though_the_shop_is_killed(tmp_path: Pat
             web.start()
             assert (await http.get(f"/burgers/{claim_id}")).json() == paid.json()
             assert (await http.post("/burgers/none/payment")).status_code == 404
-        stored = claims_of(broker.bootstrap, "burger-claims")
+        stored = {claim["claim_id"]: claim for claim in records_of_topic(broker.bootstrap, "burger-claims")}
         assert accepted.keys() <= stored.keys(), "every accepted claim is stored"
         units: Counter[str] = Counter()
         for claim in stored.values():

@@ -8,7 +8,7 @@ runs a topology in memory, for tests; `spark` runs it on Spark, one task a parti
 from moldau.pipelines.streams.builder import GlobalKTable, KStream, KTable, StreamsBuilder, TopologyError
 from moldau.pipelines.streams.on_close import EmitStrategy
 from moldau.pipelines.streams.records import Change, Dropped, Record, Windowed
-from moldau.pipelines.streams.serdes import BYTES, DOUBLE, JSON, LONG, STRING, Serde, nullable, session_windowed, time_windowed
+from moldau.pipelines.streams.serdes import BYTES, DOUBLE, JSON, LONG, STRING, Serde, json_as, nullable, session_windowed, time_windowed
 from moldau.pipelines.streams.suppress import BufferFull
 from moldau.pipelines.streams.topology import Driver, Topology
 from moldau.pipelines.streams.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, WindowError
@@ -16,5 +16,5 @@ from moldau.pipelines.streams.windows import JoinWindows, SessionWindows, Slidin
 __all__ = [
     "BYTES", "BufferFull", "Change", "DOUBLE", "Driver", "Dropped", "EmitStrategy", "GlobalKTable", "JSON", "JoinWindows", "KStream",
     "KTable", "LONG", "Record", "STRING", "Serde", "SessionWindows", "SlidingWindows", "StreamsBuilder", "TimeWindows", "Topology",
-    "TopologyError", "WindowError", "Windowed", "nullable", "session_windowed", "time_windowed",
+    "TopologyError", "WindowError", "Windowed", "json_as", "nullable", "session_windowed", "time_windowed",
 ]  # fmt: skip

@@ -56,31 +56,33 @@ class StageProcessor(StatefulProcessor):
         task = Task(stage, State(points, pending), self.topology.dropped_to)
         written = 0
         for arrived in in_turn(mine, stage.inputs, stage.first):
-            for out in self._taken(task, arrived):
-                written += 1
-                yield self._row(key[0], written, out, arrived)
+            made = self._taken(task, arrived, key[0], written)
+            written += len(made)
+            yield from made
         points.flush()
         pending.flush()
 
     def close(self) -> None:
         pass
 
-    def _taken(self, task: Task, arrived: Arrived) -> list[Out]:
-        """The results of one row: all of them, or a dead letter."""
+    def _taken(self, task: Task, arrived: Arrived, partition: int, written: int) -> list[Row]:
+        """The results of one row, behind `written` others of the micro-batch: all of them, or a dead letter."""
+        dropped_to = self.topology.dropped_to
         try:
             record = self._read(arrived)
         except Exception:
-            if self.topology.dropped_to is None:
+            if dropped_to is None:
                 raise
-            return [_letter(self.topology.dropped_to, arrived, UNREADABLE)]
+            return [self._row(partition, written, _letter(dropped_to, arrived, UNREADABLE), arrived)]
         try:
-            return list(task.process(arrived.input, record))
+            return [self._row(partition, written + place, out, arrived) for place, out in enumerate(task.process(arrived.input, record))]
         except BufferFull:
             raise
         except Exception as error:
-            if self.topology.dropped_to is None:
+            if dropped_to is None:
                 raise
-            return [_letter(self.topology.dropped_to, arrived, f"{FAILED}: {type(error).__name__}: {error}"[:300])]
+            letter = _letter(dropped_to, arrived, f"{FAILED}: {type(error).__name__}: {error}"[:300])
+            return [self._row(partition, written, letter, arrived)]
 
     def _read(self, arrived: Arrived) -> Record:
         headers = _headers(arrived)

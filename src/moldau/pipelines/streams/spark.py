@@ -3,7 +3,7 @@
     query = start(spark, topology, "localhost:9092", application_id="orders-by-customer", checkpoint="/var/lib/orders-by-customer")
     query.awaitTermination()
 
-`applied` is the same without topics: with frames of your own, before and after.
+`applied` is the same without topics: with frames of your own, before and after.  `typed` gives the rows of one topic typed columns.
 """
 
 from collections.abc import Mapping
@@ -11,12 +11,13 @@ from typing import Final
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from moldau.pipelines.streams.builder import TopologyError
 from moldau.pipelines.streams.processor import DONE, ROWS, StageProcessor
+from moldau.pipelines.streams.serdes import Serde
 from moldau.pipelines.streams.topology import Topology
 from pyspark_moldau import by_output_partition
 
@@ -50,6 +51,25 @@ def applied(topology: Topology, frames: Mapping[str, DataFrame], partitions: int
     return rows.where(F.col("stage") == DONE).select(
         F.col("input").alias("topic"), "key", "value", F.timestamp_millis("timestamp").alias("timestamp"), "headers"
     )
+
+
+def typed(topology: Topology, written: DataFrame, topic: str) -> DataFrame:
+    """The rows of one topic, with the columns key and value of the types that the topic's serdes declare, timestamp and headers.
+
+    `written`: the frame of `applied`, or one that was read from the topic, for a stream as well as for a batch.  Errors: TopologyError.
+    """
+    sink = topology.sinks.get(topic)
+    if sink is None:
+        raise TopologyError(f"nothing is written to {topic}: there are {', '.join(sorted(topology.sinks))}")
+    columns = [_read_by(serde, name, topic) for name, serde in (("key", sink.key), ("value", sink.value))]
+    return written.where(F.col("topic") == topic).select(*columns, "timestamp", "headers")
+
+
+def _read_by(serde: Serde, name: str, topic: str) -> Column:
+    if serde.type is None:
+        raise TopologyError(f"the serde of the {name}s of {topic} declares no type: give json_as(type), or a Serde with a type")
+    read = serde.read
+    return F.udf(lambda data: read(None if data is None else bytes(data)), serde.type)(F.col(name)).alias(name)
 
 
 def start(

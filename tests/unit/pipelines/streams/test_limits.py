@@ -1,11 +1,13 @@
 """Limits that an application asks for: of suppress, of histories, graces and retentions."""
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from moldau.pipelines.streams import (
+    LONG,
     STRING,
     BufferFull,
     Driver,
@@ -30,9 +32,27 @@ def test_a_full_buffer_ends_the_query_and_is_no_dead_letter() -> None:
     topology = builder.build()
     processor, task = StageProcessor(topology, 0, 1), Task(topology.stages[0], State(), "letters")
     (name,) = topology.stages[0].inputs
-    assert processor._taken(task, Arrived(name, 0, 0, b"k1", b"v", 1, None, "a")) == []
+    assert processor._taken(task, Arrived(name, 0, 0, b"k1", b"v", 1, None, "a"), 0, 0) == []
     with pytest.raises(BufferFull, match="holds 2 rows, and most_rows is 1"):
-        processor._taken(task, Arrived(name, 0, 1, b"k2", b"v", 2, None, "a"))
+        processor._taken(task, Arrived(name, 0, 1, b"k2", b"v", 2, None, "a"), 0, 0)
+
+
+@pytest.mark.parametrize("dropped_to", ["letters", None])
+def test_a_result_that_the_serde_cannot_write_is_a_dead_letter(dropped_to: str | None) -> None:
+    builder = StreamsBuilder(dropped_to=dropped_to)
+    builder.stream("a", value=STRING).to("o", value=LONG)
+    topology = builder.build()
+    processor, task = StageProcessor(topology, 0, 1), Task(topology.stages[0], State(), dropped_to)
+    (name,) = topology.stages[0].inputs
+    arrived = Arrived(name, 0, 7, b"k", b"no number", 1, None, "a")
+    if dropped_to is None:
+        with pytest.raises(struct.error):
+            processor._taken(task, arrived, 0, 0)
+        return
+    (letter,) = processor._taken(task, arrived, 0, 0)
+    headers = {header.key: header.value for header in letter.headers}
+    assert (letter.input, letter.key, letter.value) == ("letters", b"k", b"no number")
+    assert headers["reason"].startswith(b"FAILED: error: ") and headers["source"] == b"a-0@7"
 
 
 def test_the_bytes_that_wait_are_limited() -> None:

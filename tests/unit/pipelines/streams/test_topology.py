@@ -3,6 +3,7 @@
 import pytest
 
 from moldau.pipelines.streams import (
+    JSON,
     LONG,
     STRING,
     Driver,
@@ -12,6 +13,7 @@ from moldau.pipelines.streams import (
     TimeWindows,
     TopologyError,
     WindowError,
+    json_as,
     session_windowed,
     time_windowed,
 )
@@ -71,6 +73,12 @@ def test_windowed_keys_are_bytes_as_java_writes_them() -> None:
     session = session_windowed(STRING)
     assert session.write(Windowed("k", 20, 30)) == b"k" + (30).to_bytes(8, "big") + (20).to_bytes(8, "big")
     assert session.read(session.write(Windowed("k", 20, 30))) == Windowed("k", 20, 30)
+
+
+def test_a_serde_knows_the_spark_type_of_its_values() -> None:
+    assert time_windowed(LONG, 10).type == session_windowed(LONG).type == "STRUCT<key: BIGINT, start: BIGINT, end: BIGINT>"
+    assert json_as("STRUCT<cents: BIGINT>").type == "STRUCT<cents: BIGINT>"
+    assert session_windowed(JSON).type is None
 
 
 def test_what_cannot_be_put_together_is_refused() -> None:

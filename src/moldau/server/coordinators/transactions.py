@@ -60,9 +60,8 @@ class Membership:
         if not adds and not self._broker.coordinators.transaction_config.is_verification_enabled:
             return None
         began_ms = self._broker.clock.monotonic_ms()
-        producers = partition.log.producers
         while True:
-            guard = producers.begin_verification(
+            guard = partition.log.producers.begin_verification(
                 self._producer.producer_id,
                 sequence,
                 self._producer.epoch,
@@ -73,8 +72,6 @@ class Membership:
                 return None  # the producer's transaction is open here already
             with self._broker.coordinators.completions.awaited(self._transactional_id) as completed:
                 code = await self._ask(partition, adds=adds)
-                if code is ErrorCode.NONE and adds and not producers.is_verified(*self._producer, guard):
-                    continue  # the marker of the transaction before came while the coordinator was asked, and ended this verification
                 if code is ErrorCode.NONE:
                     return guard
                 if not adds or code is not ErrorCode.CONCURRENT_TRANSACTIONS or not await self._has_waited(completed, began_ms):

@@ -189,7 +189,7 @@ class ProducerStates:
         if origin is AppendOrigin.REPLICATION:
             return None  # the leader has decided
         entry = self.producers.get(header.producer_id)
-        if verify and header.is_transactional and not self.is_verified(header.producer_id, header.producer_epoch, guard):
+        if verify and header.is_transactional and not self._is_verified(header, guard):
             return Refusal(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
         if entry is not None and header.producer_epoch < entry.producer_epoch:
             return Refusal(ErrorCode.INVALID_PRODUCER_EPOCH, self._says(header, "epoch", header.producer_epoch, entry.producer_epoch))
@@ -254,7 +254,7 @@ class ProducerStates:
         first_offset, entry.transaction_first_offset = entry.transaction_first_offset, NO_OFFSET
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = header.base_timestamp
-        self._verifications.pop(header.producer_id, None)
+        self._end_verification(header)
         if first_offset < 0:
             return None
         return CompletedTransaction(header.producer_id, first_offset, header.base_offset, marker.is_abort)
@@ -328,13 +328,6 @@ class ProducerStates:
         waiting.note(sequence, producer_epoch)
         return waiting.guard
 
-    def is_verified(self, producer_id: int, producer_epoch: int, guard: VerificationGuard | None) -> bool:
-        """Whether the producer's transaction is open here, or `guard` still stands for its verification: a marker ends a verification."""
-        if self.has_open_transaction(producer_id, producer_epoch):
-            return True
-        waiting = self._verifications.get(producer_id)
-        return waiting is not None and guard is waiting.guard
-
     # snapshots
 
     def snapshot(self) -> bytes:
@@ -366,6 +359,22 @@ class ProducerStates:
         self.note_first_unstable()
 
     # below the surface
+
+    def _end_verification(self, marker: BatchHeader) -> None:
+        """A marker ends a verification, unless it is of the transaction before.
+
+        From transaction version 2 on a marker carries the epoch of the producer's next transaction, and the producer begins that one before
+        all markers are written.  Source: UnifiedLog.updateProducers.
+        """
+        waiting = self._verifications.get(marker.producer_id)
+        if waiting is not None and not (waiting.supports_epoch_bump and waiting.producer_epoch == marker.producer_epoch):
+            del self._verifications[marker.producer_id]
+
+    def _is_verified(self, header: BatchHeader, guard: VerificationGuard | None) -> bool:
+        if self.has_open_transaction(header.producer_id, header.producer_epoch):
+            return True
+        waiting = self._verifications.get(header.producer_id)
+        return waiting is not None and guard is waiting.guard
 
     def _wrong_sequence(self, entry: ProducerEntry | None, header: BatchHeader) -> Refusal | None:
         sequence = header.base_sequence

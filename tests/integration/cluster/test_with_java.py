@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from proof.cluster.process_load import ORDERS, PARTITIONS
-from proof.cluster.processes import QUICK
+from proof.cluster.processes import QUICK, SHARES
 from proof.cluster.stored import epochs
 from proof.kafka.mixed import MixedCluster
 from proof.kafka.moving import Moving
@@ -21,8 +21,8 @@ MOVES = int(os.environ.get("MOLDAU_LEADERSHIP_MOVES", "6"))
 
 def test_a_cluster_moves_from_kafka_to_ours_node_by_node_and_back(tmp_path: Path) -> None:
     """The cluster ends on our nodes: the last of Kafka's nodes to stop would wait for a majority of the controllers."""
-    with MixedCluster(brokers=3, java={1, 2, 3}, properties=QUICK, directory=tmp_path) as cluster:
-        moving = Moving(cluster, seed=5, has_copier=False)
+    with MixedCluster(brokers=3, java={1, 2, 3}, properties={**QUICK, **SHARES}, directory=tmp_path) as cluster:
+        moving = Moving(cluster, seed=5, has_java=True)
         assert moving.run(4, ["replaced node by node", "leader killed", "replaced node by node", "replaced node by node"]) == []
 
 

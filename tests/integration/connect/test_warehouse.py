@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from json import loads
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -237,6 +238,18 @@ async def test_files_in_s3(s3: str) -> None:
         for start in (0, 2):
             content = (await client.get(f"/bucket/topics/t/partition=0/t+0+{start:010d}.parquet")).content
             assert pq.read_table(pa.BufferReader(content))["id"].to_pylist() == [start, start + 1]
+
+
+async def test_lines_of_json_in_s3(s3: str) -> None:
+    async with httpx.AsyncClient(base_url=s3) as client:
+        assert (await client.put("/lines")).status_code == 200
+        task = S3SinkTask()
+        keys = {"aws.access.key.id": "k", "aws.secret.access.key": "s", "s3.region": "us-east-1"}
+        json = {"format.class": "io.confluent.connect.s3.format.json.JsonFormat"}
+        await task.start({"s3.bucket.name": "lines", "store.url": s3, "flush.size": "2", **keys, **json})
+        await task.put([record(offset, offset) for offset in range(2)])
+        content = (await client.get("/lines/topics/t/partition=0/t+0+0000000000.json")).text
+    assert [loads(line)["id"] for line in content.splitlines()] == [0, 1]
 
 
 def test_a_worker_that_is_killed_leaves_every_record_in_one_file(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_they_are_taken(config: dict[str, str]) -> None:
         (POSTGRES, "plugin.name", "wal2json"),
         (SOURCE, "query", "SELECT 1"),
         (SOURCE, "table.blacklist", "orders"),
-        (S3, "format.class", "io.confluent.connect.s3.format.json.JsonFormat"),
+        (S3, "format.class", "io.confluent.connect.s3.format.avro.AvroFormat"),
         (S3, "partitioner.class", "io.confluent.connect.storage.partitioner.TimeBasedPartitioner"),
         (HTTP, "auth.type", "OAUTH2"),
     ],

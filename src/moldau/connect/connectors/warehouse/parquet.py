@@ -1,4 +1,4 @@
-"""● Values to Parquet files in a folder or an object store that speaks S3.
+"""● Values to files of Parquet or JSON in a folder or an object store that speaks S3.
 
 Promise: once.  A file's name is its topic, partition and first offset.  Its records alone decide where the file ends (flush.size,
 rotate.interval.ms, another schema).  Offsets are committed behind whole files, so a task that begins again writes the same files again.
@@ -7,14 +7,14 @@ Source: Confluent's S3 sink.
 """
 
 import asyncio
-import io
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from moldau.config import ConfigError as StoreConfigError
 from moldau.connect.connectors.connector import Connector, SinkTask
-from moldau.connect.connectors.warehouse.rows import missing, row_of, table_of
+from moldau.connect.connectors.warehouse.formats import JSON, PARQUET, Format, format_of
+from moldau.connect.connectors.warehouse.rows import missing
 from moldau.connect.data import Record, Schema
 from moldau.connect.declare import validators as check
 from moldau.connect.declare.definition import REQUIRED, Config, Definition, Key, Kind
@@ -23,7 +23,6 @@ from moldau.storage.tiered.config import STORAGE_URL, StoreConfig
 from moldau.storage.tiered.store import Obstore
 from moldau.types import TopicPartition
 
-PARQUET: Final = "io.confluent.connect.s3.format.parquet.ParquetFormat"
 PARTITIONER: Final = "io.confluent.connect.storage.partitioner.DefaultPartitioner"
 STORAGE: Final = "io.confluent.connect.s3.storage.S3Storage"
 CODECS: Final = ("none", "snappy", "gzip", "zstd", "lz4")
@@ -45,7 +44,7 @@ S3: Final = Definition(
     Key("s3.path.style.access.enabled", Kind.BOOLEAN, True, "LOW", "Whether the bucket is part of the path, and not of the server's name."),
     Key("aws.access.key.id", Kind.STRING, None, "HIGH", "The access key; without it, that of the environment or the machine."),
     Key("aws.secret.access.key", Kind.PASSWORD, None, "HIGH", "Goes with the access key."),
-    Key("format.class", Kind.STRING, PARQUET, "HIGH", "The form of files.", check.one_of(PARQUET)),
+    Key("format.class", Kind.STRING, PARQUET, "HIGH", "The form of files.", check.one_of(PARQUET, JSON)),
     Key("partitioner.class", Kind.STRING, PARTITIONER, "MEDIUM", "What names the folders below a topic's.", check.one_of(PARTITIONER)),
     Key("storage.class", Kind.STRING, STORAGE, "HIGH", "Where files go.", check.one_of(STORAGE)),
     *FILES,
@@ -61,12 +60,13 @@ class _File:
     schema: Schema | None
     start: int
     first_ms: int | None
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    suffix: str
+    rows: list[Any] = field(default_factory=list)
 
     @property
     def name(self) -> str:
         topic, partition = self.source
-        return f"{self.folder}/partition={partition}/{topic}+{partition}+{self.start:010d}.parquet"
+        return f"{self.folder}/partition={partition}/{topic}+{partition}+{self.start:010d}{self.suffix}"
 
 
 class ParquetSinkTask(SinkTask):
@@ -74,6 +74,7 @@ class ParquetSinkTask(SinkTask):
 
     async def start(self, config: Config) -> None:
         self._options = self.definition.parse(config)
+        self._format: Format = format_of(self._options)
         try:
             import pyarrow.parquet  # noqa: F401 - fails where pyarrow is missing
         except ImportError as error:
@@ -121,14 +122,14 @@ class ParquetSinkTask(SinkTask):
                     f"a record without a value, at offset {offset} of {source.topic}: behavior.on.null.values=ignore passes it over"
                 )
             return
-        row = row_of(record)
+        row = self._format.row(record)
         key = source, record.topic
         file = self._growing.get(key)
         if file is not None and (file.schema != record.value_schema or self._is_late(file, record)):
             self._whole.append(self._growing.pop(key))
             file = None
         if file is None:
-            file = self._growing[key] = _File(source, record.topic, record.value_schema, offset, record.timestamp)
+            file = self._growing[key] = _File(source, record.topic, record.value_schema, offset, record.timestamp, self._format.suffix)
         file.rows.append(row)
         if len(file.rows) >= self._options["flush.size"]:
             self._whole.append(self._growing.pop(key))
@@ -146,13 +147,10 @@ class ParquetSinkTask(SinkTask):
 
     def _write(self, file: _File) -> None:
         """Errors: DataError, RetriableError."""
-        import pyarrow.parquet
-
-        content = io.BytesIO()
-        pyarrow.parquet.write_table(table_of(file.schema, file.rows), content, compression=self._options["parquet.codec"])
+        content = self._format.file(file.schema, file.rows)
         name = "/".join(part for part in (self._options["topics.dir"].strip("/"), file.name) if part)
         try:
-            self._store.put(name, [content.getvalue()])
+            self._store.put(name, [content])
         except OSError as error:
             raise RetriableError(str(error)) from error
 

@@ -7,19 +7,22 @@ Called by `records`.
 """
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, TypeAlias
 
 from moldau.protocol.records.alike import read_alike
 from moldau.protocol.records.batch import HEADER_SIZE, BatchHeader, CorruptBatch, RecordHeader, records_of
 from moldau.protocol.records.compression import Codec, decompress
 from moldau.protocol.records.offset_deltas import WIDTHS, offset_deltas
-from moldau.protocol.varint import INT64_BYTES, VarintTooLong, read_signed, read_unsigned
+from moldau.protocol.varint import INT64_BYTES, VarintTooLong, read_signed, read_unsigned, write_signed
 
 LEAST_RECORD_BYTES: Final = 7
 """Length, attributes, two deltas, two sizes, a count of headers."""
 _TWO_BYTES: Final = 1 << 14
 """A number below this takes two bytes at most."""
+_MOST_KEYLESS: Final = 1 << 11
+"""Larger records without a key are read as those with one: the rest of the work outweighs what is saved."""
+_ATTRIBUTES_AND_TIME: Final = 2
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 
@@ -151,9 +154,65 @@ def _read(data: bytes | bytearray | memoryview, count: int, found: _Growing) -> 
         if copied is None:
             # Bytes are indexed and sliced in half the time that a view takes.
             copied = bytes(data)
-        end = next((width for width in WIDTHS if width > number), count)
-        _read_each(copied, found, number, min(end, count))
+        end = min(next((width for width in WIDTHS if width > number), count), count)
+        _read_keyless(copied, found, number, end)
+        if len(found.values) == number:
+            _read_each(copied, found, number, end)
         number = len(found.values)
+
+
+@lru_cache(maxsize=len(WIDTHS))
+def _keyless_heads(width: int) -> list[bytes]:
+    """By a record's size: the sizes of its missing key and of its value, as they are written behind an offset of `width` bytes.
+
+    Where no record has that size, a head that is longer than any record.
+    """
+    heads = [bytes(_MOST_KEYLESS)] * _MOST_KEYLESS
+    for value_size in range(_MOST_KEYLESS):
+        head = write_signed(-1) + write_signed(value_size)
+        size = _ATTRIBUTES_AND_TIME + width + len(head) + value_size + 1
+        if size < _MOST_KEYLESS:
+            heads[size] = head
+    return heads
+
+
+def _read_keyless(data: bytes, found: _Growing, first: int, end: int) -> None:  # hot: 0.4 µs a record
+    """The records from number `first` up to `end`, or to the first that has a key, a header, or an offset that is not its number.
+
+    One comparison tells all of that, because a record's size and the number of its offset leave one way to write what stands between its
+    time and its value.
+    """
+    position = found.position
+    times, values = found.times, found.values
+    written_offsets = offset_deltas(end)[first:]
+    heads = _keyless_heads(len(written_offsets[0]))
+    for written in written_offsets:
+        size = data[position]
+        if size < 0x80:
+            at = position + 2
+        else:
+            size += (data[position + 1] << 7) - 0x80
+            at = position + 3
+        size >>= 1
+        if size >= _MOST_KEYLESS:
+            break
+        last = at + size - 2  # where the count of headers stands
+        time = data[at]
+        if time >= 0x80:
+            at += 1
+            size -= 1
+            time += (data[at] << 7) - 0x80
+            if time >= _TWO_BYTES:
+                break
+        head = written + heads[size]
+        start = at + 1 + len(head)
+        if start > last or data[at + 1 : start] != head or data[last]:
+            break
+        times.append(time)
+        values.append(data[start:last])
+        position = last + 1
+    found.keys += [None] * (len(values) - len(found.keys))
+    found.position = position
 
 
 def _read_each(data: bytes, found: _Growing, first: int, end: int) -> None:  # hot: 0.5 µs a record

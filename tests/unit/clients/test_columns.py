@@ -99,3 +99,31 @@ def test_a_count_that_lies_costs_nothing() -> None:
     batch[57:61] = (0x7FFFFFFF).to_bytes(4, "big")
     with pytest.raises(CorruptBatch, match="2147483647 records in"):
         read(batch)
+
+
+def mixed(choice: random.Random, count: int) -> bytearray:
+    """Records without keys, of any size, and times that take one to three bytes."""
+    step = choice.choice((0, 0.1, 3, 40))
+    sizes = [choice.choice((0, 1, 62, 63, 64, 65, choice.randrange(300), choice.randrange(2100))) for _ in range(count)]
+    return build_batch([NewRecord(1_750_000_000_000 + int(step * number), None, bytes(size)) for number, size in enumerate(sizes)])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_records_without_keys_of_any_size(seed: int) -> None:
+    choice = random.Random(seed)
+    batch = mixed(choice, choice.choice((1, 63, 65, 500, 8_500)))
+    assert rows(read(batch)) == walked(batch)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_a_changed_byte_is_read_as_a_walk_reads_it(seed: int) -> None:
+    choice = random.Random(seed)
+    batch = mixed(choice, 20)
+    batch[choice.randrange(HEADER_SIZE, len(batch))] = choice.randrange(256)
+    try:
+        expected = walked(batch)
+    except CorruptBatch:
+        with pytest.raises(CorruptBatch):
+            read(batch)
+    else:
+        assert rows(read(batch)) == expected

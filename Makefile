@@ -10,7 +10,7 @@ HOURS ?= 1
 ARGS ?=
 export PYTHONPATH := $(CURDIR)/src:$(CURDIR)
 
-.PHONY: setup demo test check lint sim bench golden docs
+.PHONY: setup demo test check lint sim bench performance golden docs
 
 setup: $(VENV)/.provisioned   ## Python packages, Java, Apache Kafka's jars, Spark's connector
 
@@ -35,6 +35,11 @@ sim: $(VENV)/.ready           ## a whole cluster on virtual time: make sim SEED=
 bench: setup                  ## measure beside Apache Kafka and Tansu: make bench ARGS="--only produce --rounds 3"
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
 	@$(RUN) benchmarks $(ARGS)
+
+performance: setup            ## measure Python's clients on a quiet machine, 13 minutes, and make docs/reference/performance.md
+	@$(RUN) benchmarks.python_clients $(ARGS)
+	@$(RUN) benchmarks.memory
+	@$(RUN) benchmarks.page
 
 golden: setup                 ## write the golden files anew from real Kafka; review the diff
 	$(RUN) pytest tests/golden -n 0 --rewrite-golden $(ARGS)

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from benchmarks import report
 from benchmarks.peers import PEERS, Peer
+from benchmarks.published import PUBLISHED, box, publish
 from benchmarks.scenarios import SCENARIOS, Scenario, raw_consume, raw_produce
 
 WARM_S = 15.0
@@ -38,6 +39,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=4.0, help="measured time of one load; a second of the same load goes before it")
     parser.add_argument("--warm", type=float, default=WARM_S, help="seconds of load before the first round, for the JVM's sake")
     parser.add_argument("--dir", type=Path, help="the folder for the brokers' data, on the disk to measure; default: the temporary folder")
+    parser.add_argument("--publish", action="store_true", help="store the results for docs/reference/performance.md, too")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="where JSON and Markdown go")
     return parser.parse_args()
 
@@ -108,6 +110,7 @@ def show(table: Sequence[report.Row], peers: Sequence[str], console: Console) ->
 def main() -> int:
     options = arguments()
     console = Console(width=None if sys.stdout.isatty() else 200)
+    about_box = box()
     directory = Path(tempfile.mkdtemp(prefix="moldau-bench-", dir=options.dir))
     try:
         results = run(options, directory, console)
@@ -122,6 +125,8 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "latest.md").write_text(report.markdown(table, options.peers, about), encoding="utf-8")
     (options.out / "latest.json").write_text(json.dumps({"about": about, "rounds": results}, indent=1), encoding="utf-8")
+    if options.publish:
+        publish(PUBLISHED / "broker.json", {"box": about_box, "rounds": options.rounds, "scenarios": results})
     console.print(f"Written: {options.out}/latest.md and latest.json", highlight=False)
     return 0 if all(row.met is not False for row in table) else 1
 

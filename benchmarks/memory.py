@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from benchmarks.published import PUBLISHED, box, publish
 from benchmarks.scenarios import run_module
 from moldau.clients.errors import BufferFull
 from moldau.testing.process import BrokerProcess
@@ -189,9 +190,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.memory", description="A client's memory under too much load.")
     parser.add_argument("--limit-mb", type=int, default=64, help="buffer_memory and prefetch_max_bytes, in MiB")
     parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=PUBLISHED / "memory.json", help="where the results go (%(default)s)")
     options = parser.parse_args()
-    for name in LOADS:
-        print(name, json.dumps(measure(name, limit_bytes=options.limit_mb << 20, seconds=options.seconds)), flush=True)
+    about, found = box(), {name: [] for name in LOADS}  # type: tuple[dict[str, object], dict[str, list[Numbers]]]
+    for number in range(options.rounds):
+        for name, rounds in found.items():
+            rounds.append(measure(name, limit_bytes=options.limit_mb << 20, seconds=options.seconds))
+            print(f"round {number + 1}: {name}", json.dumps(rounds[-1]), flush=True)
+    publish(options.out, {"box": about, "rounds": options.rounds, "loads": found})
     return 0
 
 

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.processes import cpu_by_kind
+from benchmarks.published import PUBLISHED, box, publish
 from moldau.pipelines.provision import spark_connector_jars
 from moldau.pipelines.session import open_session
 from moldau.pipelines.topics import create_topics
@@ -105,7 +106,9 @@ def main() -> None:
     parser.add_argument("broker", choices=["ours", "apache"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=400_000)
+    parser.add_argument("--publish", action="store_true", help="store the results for docs/reference/performance.md")
     told = parser.parse_args()
+    about = box()
     broker: NodeProcess = BrokerProcess() if told.broker == "ours" else ApacheKafka()
     with broker:
         settings = {"spark.jars": ",".join(map(str, spark_connector_jars()))}
@@ -124,6 +127,9 @@ def main() -> None:
         for field, unit in (("rows_per_s", "rows/s"), ("cpu_us", "µs of CPU a row")):
             figures = [getattr(one, field) for one in rates]
             print(f"{name:<14} {statistics.median(figures):>11,.1f} {unit:<16} {', '.join(f'{one:,.1f}' for one in figures)}")
+    if told.publish:
+        rounds = {name: [rate._asdict() for rate in rates] for name, rates in counted.items()}
+        publish(PUBLISHED / f"pipelines-{told.broker}.json", {"box": about, "rounds": told.rounds, "broker": told.broker, "rates": rounds})
     for end in ("source", "sink"):
         pairs = list(zip(counted[f"{end} {OURS}"], counted[f"{end} {STOCK}"], strict=True))
         rows = statistics.median(ours.rows_per_s / stock.rows_per_s for ours, stock in pairs)

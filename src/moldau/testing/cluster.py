@@ -22,6 +22,7 @@ from typing import Final, Self
 from uuid import uuid4
 
 from moldau.protocol.messages.metadata import MetadataResponse
+from moldau.testing.calls import Calls
 from moldau.testing.child import CLUSTER_ID, READY_WITHIN_S, BrokerFailed
 from moldau.testing.process import FORMAT_WITHIN_S, BrokerProcess, moldau_command
 from moldau.types import usable_uuid, uuid_to_text
@@ -101,7 +102,7 @@ class ClusterNode(BrokerProcess):
         return super()._end(how)
 
 
-class Cluster:
+class Cluster(Calls):
     """A cluster of processes; see the module."""
 
     def __init__(
@@ -142,6 +143,11 @@ class Cluster:
     def bootstrap(self) -> str:
         """The addresses of all brokers."""
         return ",".join(node.bootstrap for node in self.nodes.values() if node.is_broker)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The same as `bootstrap`."""
+        return self.bootstrap
 
     def start(self) -> None:
         """Start all nodes at once: controllers wait for each other.  Errors: BrokerFailed."""

@@ -13,18 +13,14 @@ import random
 import shutil
 import tempfile
 import threading
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 from uuid import UUID
 
-from moldau.clients.admin import Admin, NewTopic
-from moldau.clients.records import ConsumerRecord
 from moldau.clock import SystemClock
-from moldau.errors import KafkaError
 from moldau.metadata.formatting.storage import FormatRequest, format_storage
 from moldau.net.sockets import SystemNetwork
 from moldau.raft.voters import Address
@@ -32,9 +28,9 @@ from moldau.server.node.config import NodeConfig
 from moldau.server.node.node import Node
 from moldau.server.node.outside import Outside
 from moldau.storage.files import SystemFiles
-from moldau.sync import Consumer, Producer, run_blocking
+from moldau.testing.calls import Calls
 from moldau.testing.faults import Faults, FaultyNetwork, MovableClock
-from moldau.types import TopicPartition, uuid_to_text
+from moldau.types import uuid_to_text
 
 HOST: Final = "127.0.0.1"
 START_WITHIN_S: Final = 120.0
@@ -60,7 +56,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
 }
 
 
-class EmbeddedBroker:
+class EmbeddedBroker(Calls):
     """A broker; see the module.  `directory` keeps the data; without it the data goes with the broker."""
 
     def __init__(self, *, properties: Mapping[str, str] | None = None, directory: Path | None = None) -> None:
@@ -78,6 +74,11 @@ class EmbeddedBroker:
     def bootstrap_servers(self) -> str:
         assert self._thread is not None, "the broker is not running"
         return f"{HOST}:{self._port}"
+
+    @property
+    def bootstrap(self) -> str:
+        """The same as `bootstrap_servers`."""
+        return self.bootstrap_servers
 
     @property
     def port(self) -> int:
@@ -111,47 +112,6 @@ class EmbeddedBroker:
         listeners = self._properties["listeners"].replace(f"PLAINTEXT://{HOST}:0", f"PLAINTEXT://{HOST}:{port}")
         self._properties = {**self._properties, "listeners": listeners}
         self.start()
-
-    # ------------------------------------------------------------ calls of tests
-
-    def create_topic(self, name: str, partition_count: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        """Create a topic.  Errors: KafkaError."""
-
-        async def create() -> None:
-            async with Admin(self.bootstrap_servers) as admin:
-                (answer,) = (await admin.topics.create([NewTopic(name, partition_count, 1, configs or {})])).values()
-                if isinstance(answer, KafkaError):
-                    raise answer
-
-        run_blocking(create())
-
-    def produce(self, topic: str, values: Sequence[bytes | str], *, keys: Sequence[bytes | str] | None = None) -> None:
-        """Write all values, and wait until they are acknowledged.  Errors: ClientError."""
-        with Producer(self.bootstrap_servers) as producer:
-            producer.send_many(topic, values, keys=keys)
-
-    def consume(self, topic: str, count: int, *, within_s: float = 30.0, read_committed: bool = False) -> list[ConsumerRecord]:
-        """The first `count` records of all partitions; fewer if no more come within `within_s` seconds."""
-        level = "read_committed" if read_committed else "read_uncommitted"
-        found: list[ConsumerRecord] = []
-        until = time.monotonic() + within_s
-        with Consumer(self.bootstrap_servers, isolation_level=level) as consumer:
-            consumer.assign([TopicPartition(topic, index) for index in consumer.partitions_for(topic)])
-            consumer.seek_to_beginning()
-            while len(found) < count and time.monotonic() < until:
-                for records in consumer.poll(min(0.5, max(0.0, until - time.monotonic()))):
-                    found += records
-        return found[:count]
-
-    def expect(self, topic: str, values: Sequence[bytes], *, within_s: float = 30.0, quiet_s: float = 0.2) -> None:
-        """Expect these values in order, and no others.
-
-        After the last one the broker waits `quiet_s` seconds for one more.  Errors: AssertionError that shows the records.
-        """
-        found = [record.value for record in self.consume(topic, len(values), within_s=within_s)]
-        if found == list(values):
-            found = [record.value for record in self.consume(topic, len(values) + 1, within_s=quiet_s)]
-        assert found == list(values), f"{topic} holds {found}, not {list(values)}"
 
     async def _serve(self, started: "Future[int]") -> None:
         try:

@@ -21,16 +21,22 @@ from moldau.net.correlation import Correlation
 from moldau.net.framing import Framing, ReceiveBuffers
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from moldau.protocol.wire import AnyResponse, Request
+from moldau.testing.calls import Calls
 from moldau.testing.child import CLUSTER_ID, BrokerFailed, NodeProcess
 
 FORMAT_WITHIN_S: Final = 120.0
 ANSWER_WITHIN_S: Final = 60.0
 
 
-class BrokerProcess(NodeProcess):
+class BrokerProcess(NodeProcess, Calls):
     """One combined broker and controller, `moldau serve`."""
 
     name = "the broker"
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The same as `bootstrap`."""
+        return self.bootstrap
 
     def environment(self) -> Mapping[str, str]:
         """The environment in which the process runs the code of this very tree."""

@@ -72,3 +72,12 @@ def test_what_is_not_there_is_shown(moldau_broker: EmbeddedBroker, moldau_topic:
         moldau_broker.expect(moldau_topic, [b"cake"], within_s=5)
     with pytest.raises(ValueError, match="nearest is 'Produce'"):
         moldau_faults.drop("Produse")
+
+
+def test_expect_takes_text_and_a_slow_broker_fails_no_test(moldau_broker: EmbeddedBroker, moldau_topic: str, moldau_faults: Faults) -> None:
+    moldau_broker.produce(moldau_topic, ["tea", "cake"])
+    moldau_faults.delay("Fetch", 0.5, times=100)
+    moldau_broker.expect(moldau_topic, ["tea", b"cake"])
+    moldau_faults.clear()
+    with pytest.raises(AssertionError, match="holds"):
+        moldau_broker.expect(moldau_topic, ["tea"])

@@ -105,7 +105,7 @@ MODES: Final = {
     "interval.handling.mode": ("numeric", "string"),
     "hstore.handling.mode": ("json", "map"),
     "tombstones.on.delete": ("true", "false"),
-    "skipped.operations": ("t", "none", "u", "d", "c,t"),
+    "skipped.operations": ("t", "none", "u", "d"),
 }
 MAX_COLUMNS: Final = 12
 _BEYOND: Final = re.compile("BC|infinity|20000-")

@@ -52,8 +52,10 @@ class IcebergSinkTask(TableSinkTask):
             raise missing("pyiceberg", error) from error
         try:
             self._catalog = await asyncio.to_thread(lambda: load_catalog(options["iceberg.catalog"], **given))
-        except Exception as error:
+        except ValueError as error:  # options that do not fit
             raise ConnectError(f"iceberg.catalog.…: the catalog cannot be opened: {error}") from error
+        except Exception as error:  # a server that is away; another task that is making the catalog's tables
+            raise RetriableError(f"iceberg.catalog.…: the catalog cannot be opened: {error}") from error
 
     def read_offsets(self, partitions: Collection[TopicPartition]) -> Offsets:
         table = self._loaded()

@@ -4,9 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
 from moldau.clients.producer import Producer
 from moldau.clients.share import Acknowledge, ShareConsumer
 from moldau.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
 from moldau.protocol.messages.share_fetch import ShareFetchRequest
 from moldau.types import TopicPartition
 from proof.clients.broker_room import BOOTSTRAP, RoomWorld
@@ -100,3 +103,38 @@ def test_acknowledgements_of_a_broken_connection_are_told() -> None:
 
     sharing(work, on_acknowledged=lambda one, offsets, code: told.append((offsets, code)), share_acknowledgement_mode="explicit")
     assert told[0][0] == [0]
+
+
+def test_a_renewal_that_could_not_be_sent_ends_with_the_acknowledgement() -> None:
+    """Sent later, its answer would be taken for that of the acknowledgement."""
+    told: list[ErrorCode] = []
+
+    async def work(world: RoomWorld, consumer: ShareConsumer) -> None:
+        await send(world, b"1")
+        (first,) = await consumer.poll(wait_s=60)
+        world.rules.append(lambda key: Verdict(drop_before=True) if key == ShareAcknowledgeRequest.API_KEY else None)
+        consumer.acknowledge(first, Acknowledge.RENEW)
+        with pytest.raises(OSError, match="broke"):
+            await consumer.commit()
+        world.rules.clear()
+        await consumer.poll(wait_s=1)
+        consumer.acknowledge(first, Acknowledge.ACCEPT)
+        await consumer.poll(wait_s=1)
+        await consumer.commit()
+
+    sharing(work, on_acknowledged=lambda one, offsets, code: told.append(code), share_acknowledgement_mode="explicit")
+    assert told == [ErrorCode.NONE]
+
+
+def test_a_share_consumer_that_is_closed_stays_closed() -> None:
+    async def work(world: RoomWorld, consumer: ShareConsumer) -> None:
+        polling = asyncio.get_running_loop().create_task(consumer.poll(wait_s=1000))
+        await asyncio.sleep(3)
+        await consumer.close()
+        with pytest.raises(KafkaError, match="closed"):
+            await polling
+        with pytest.raises(KafkaError, match="closed"):
+            await consumer.poll()
+        assert asyncio.get_running_loop().time() < 30
+
+    sharing(work, fetch_max_wait_ms=500)

@@ -355,6 +355,12 @@ class ClassicMember:
         self.state = MemberState.OUTSIDE
         self._cluster.close()
 
+    def stop(self) -> None:
+        for task in (self._joining, self._heart):
+            if task is not None:
+                task.cancel()
+        self._cluster.close()
+
     async def _leave_quietly(self, reason: str) -> None:
         if not self.member_id:
             return

@@ -248,6 +248,11 @@ class HeartbeatMember:
         self.state = MemberState.OUTSIDE
         self._cluster.close()
 
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        self._cluster.close()
+
     async def _leave_quietly(self) -> None:
         epoch = LEAVE if self._options.group_instance_id is None else LEAVE_STATIC
         request = ConsumerGroupHeartbeatRequest(

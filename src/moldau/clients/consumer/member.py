@@ -82,3 +82,7 @@ class Member(Protocol):
     async def leave(self) -> None:
         """Leave the group at the end.  The partitions have been given up before."""
         ...
+
+    def stop(self) -> None:
+        """End at once, without a word to the coordinator, if `leave` has not done it."""
+        ...

@@ -243,6 +243,8 @@ class ConsumerWork:
             self._fetch_on()
             if found:
                 return consumed(self.options.interceptors, found)
+            if self._is_closed:
+                raise FatalError(ErrorCode.INVALID_REQUEST, "the consumer was closed while a poll waited")
             left_s = until - loop.time()
             if left_s < LEAST_WAIT_S:
                 return []
@@ -267,8 +269,12 @@ class ConsumerWork:
 
     async def _take_for_stream(self) -> list[Records] | None:
         while not self._is_closed:
-            if found := await self._poll(WHILE_NOTHING_HAPPENS_S, self.options.max_poll_records):
-                return found
+            try:
+                if found := await self._poll(WHILE_NOTHING_HAPPENS_S, self.options.max_poll_records):
+                    return found
+            except FatalError:
+                if not self._is_closed:
+                    raise
         return None
 
     def _stream_ended(self, done: Mapping[TopicPartition, tuple[int, int]]) -> None:
@@ -492,6 +498,20 @@ class ConsumerWork:
         if self._is_closed:
             return
         self._is_closed = True
+        member = self._member
+        try:
+            await self._close(timeout_s)
+        finally:
+            if member is not None:
+                member.stop()
+            if self._fetcher is not None:
+                self.news()  # a poll that waits ends
+            if self._commit_cluster is not None:
+                self._commit_cluster.close()
+            if self._owns_cluster:
+                self.cluster.close()
+
+    async def _close(self, timeout_s: float | None) -> None:
         if self._fetcher is not None:
             done = self._commits.done() if self._stream() is not None else self._commits.confirmed(self._commits.undone)
             self._commits.handed_out = {**self._positions.offsets(), **done}
@@ -507,10 +527,6 @@ class ConsumerWork:
                 self._is_leaving = False
                 await self._topics.close()
                 await self._fetcher.close()
-        if self._commit_cluster is not None:
-            self._commit_cluster.close()
-        if self._owns_cluster:
-            self.cluster.close()
 
     def metrics(self) -> dict[str, float]:
         fetcher = self._fetcher

@@ -164,6 +164,9 @@ class ProducerWork:
                             await self._ending.run(self.abort())
             except TimeoutError:
                 LOG.warning("the producer is closed before all was delivered")
+            except asyncio.CancelledError:
+                await self.stop()
+                raise
         await self.stop()
 
     async def stop(self) -> None:

@@ -110,6 +110,7 @@ class ShareConsumer:
 
     async def close(self) -> None:
         """Release the records that were not returned or not acknowledged, and leave the group."""
+        self._work.end()
         try:
             await self._work.close()
         finally:

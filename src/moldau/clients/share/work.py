@@ -92,6 +92,7 @@ class ShareWork:
         self._out: dict[tuple[str, int, int], SharedRecord] = {}
         """Records of the last poll without an acknowledgement."""
         self._failures: deque[Exception] = deque()
+        self._is_closed = False
         self._something = asyncio.Event()
         self._beat_now = asyncio.Event()
 
@@ -101,9 +102,19 @@ class ShareWork:
         self._is_news = True
         self._beat_now.set()
 
+    def end(self) -> None:
+        """Refuse to poll from now on.  A poll that waits ends."""
+        self._is_closed = True
+        self._something.set()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise FatalError(ErrorCode.INVALID_REQUEST, "the share consumer is closed")
+
     # ------------------------------------------------------------ records
 
     async def poll(self, wait_s: float) -> list[SharedRecord]:
+        self._check_open()
         if not self._topics:
             raise FatalError(ErrorCode.INVALID_REQUEST, "this share consumer has no topics: subscribe first")
         if self._heart is None or self._heart.done():
@@ -114,6 +125,7 @@ class ShareWork:
         loop = asyncio.get_running_loop()
         until = loop.time() + wait_s
         while True:
+            self._check_open()
             self._something.clear()
             self._fetch_from_idle_leaders()
             if self._arrived or self._failures or loop.time() >= until:
@@ -133,6 +145,8 @@ class ShareWork:
         if kind is Acknowledge.RENEW:
             self._renewed[TopicPartition(record.topic, record.partition)][record.offset] = kind
             return
+        # A renewal that could not be sent is void now: its answer would be taken for that of this acknowledgement.
+        self._renewed[TopicPartition(record.topic, record.partition)].pop(record.offset, None)
         self._said[TopicPartition(record.topic, record.partition)][record.offset] = kind
         self._out.pop(_place_of(shared), None)
 

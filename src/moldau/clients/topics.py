@@ -44,7 +44,11 @@ class Topics:
         return list(self._used)
 
     def use(self, topic: str) -> None:
+        """Errors: TypeError, UnicodeError for what cannot be a name; in a request it would hide the other topics, too."""
         if topic not in self._used:
+            if not isinstance(topic, str):
+                raise TypeError(f"a topic's name cannot be {type(topic).__name__}: give str")
+            topic.encode()
             self._used[topic] = None
             self.refresh_soon()
 

@@ -176,3 +176,45 @@ def test_a_provider_that_never_returns_holds_a_record_up_for_max_block_ms() -> N
             return asyncio.get_running_loop().time()
 
     assert world.run(run(), within_s=60) < 6
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"topic": None},
+        {"topic": 5},
+        {"topic": "\ud800"},
+        {"partition": "0"},
+        {"timestamp_ms": 1.5},
+        {"timestamp_ms": -1},
+        {"timestamp_ms": 1 << 63},
+        {"headers": [(b"name", b"1")]},
+        {"headers": [("name", 1)]},
+        {"headers": [("\ud800", b"1")]},
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_record_that_cannot_be_written_is_refused_at_once_and_harms_no_other(wrong: dict[str, Any], is_known: bool) -> None:
+    """Not with the batch, which would take its neighbours with it."""
+    world = a_world(partitions=1)
+
+    async def run() -> None:
+        async with Producer(world.bootstrap, network=world.network, clock=world.clock, linger_ms=50, max_block_ms=3000) as producer:
+            if is_known:
+                await producer.send("t", b"0")
+            before = producer.send("t", b"1", key=b"k")
+            with pytest.raises((TypeError, ValueError)):
+                producer.send(**{"topic": "t", "value": b"bad", **wrong})
+            after = producer.send("t", b"2", key=b"k")
+            await before
+            await after
+            await producer.send("u", b"3")
+            columns = {"headers": "headers", "timestamp_ms": "timestamps_ms"}
+            many = {columns[name]: [value] for name, value in wrong.items() if name in columns}
+            if many:
+                with pytest.raises((TypeError, ValueError)):
+                    await producer.send_many("t", [b"bad"], **many)
+
+    world.run(run(), within_s=60)
+    assert world.cluster.partition("t", 0).values[-2:] == [b"1", b"2"]

@@ -109,7 +109,10 @@ class ConsumerWork:
             self._picks = lambda topic: bool(matches(topic)) and not (excludes and topic in INTERNAL_TOPICS)
         else:
             self._picks = None
-            self._subscribed = sorted({topics} if isinstance(topics, str) else set(topics or ()))
+            named = {topics} if isinstance(topics, str) else set(topics or ())
+            if wrong := named - set(filter(_is_text, named)):
+                raise OptionError(f"a topic's name cannot be {wrong.pop()!r}: give str")
+            self._subscribed = sorted(named)
         if listener is not None:
             self._listener = listener
         if self._fetcher is not None:
@@ -537,6 +540,10 @@ class ConsumerWork:
             "consumer.fetch.manager.records.lag.max": max((self.lag(one) or 0 for one in self._positions.partitions), default=0),
             "consumer.coordinator.assigned.partitions": len(self._positions.by_partition),
         }
+
+
+def _is_text(found: object) -> bool:
+    return isinstance(found, str)
 
 
 def _no_stream() -> RecordStream | None:

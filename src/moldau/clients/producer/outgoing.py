@@ -4,6 +4,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from operator import index
 from typing import Any, Final, NamedTuple
 
 from moldau.clients.errors import ClientError
@@ -12,6 +13,8 @@ from moldau.errors import ErrorCode
 from moldau.protocol.records.column_builder import Columns
 
 LOG: Final = logging.getLogger(__name__)
+
+LATEST_TIMESTAMP: Final = (1 << 63) - 1
 
 Headers = Sequence[tuple[str, bytes | str | None]] | Mapping[str, bytes | str | None]
 
@@ -40,13 +43,30 @@ def serialized(what: str, value: Any, serializer: Callable[[Any], bytes | None] 
         return bytes(value)  # a copy, because the caller may change the array
     if isinstance(value, str) and serializer is None:
         return value.encode()
-    way_out = f"give bytes or str, or a {what}_serializer"
+    way_out = "give bytes or str" if what == "header" else f"give bytes or str, or a {what}_serializer"
     raise TypeError(f"a record's {what} cannot be {type(value).__name__}: {way_out}")
 
 
 def header_list(headers: Headers) -> list[tuple[str, bytes | None]]:
+    """Errors: TypeError, UnicodeError for what cannot be a header: in a batch it would cost its neighbours, too."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
-    return [(name, content.encode() if isinstance(content, str) else content) for name, content in pairs]
+    return [(_header_name(name), serialized("header", content, None)) for name, content in pairs]
+
+
+def _header_name(name: str) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"a header's name cannot be {type(name).__name__}: give str")
+    if not name.isascii():
+        name.encode("utf-8", "surrogateescape")  # as the batch does
+    return name
+
+
+def checked_timestamp(given: int) -> int:
+    """Errors: TypeError, ValueError."""
+    timestamp = index(given)
+    if not 0 <= timestamp <= LATEST_TIMESTAMP:
+        raise ValueError(f"a timestamp cannot be {timestamp}: give milliseconds since 1970")
+    return timestamp
 
 
 def intercepted(interceptors: Sequence[Any], record: OutgoingRecord) -> OutgoingRecord:
@@ -128,9 +148,15 @@ def columns_of(
     return Columns(
         None if keys is None else bytes_column("key", keys),
         bytes_column("value", values),
-        [now_ms] * len(values) if timestamps is None else list(timestamps),
+        [now_ms] * len(values) if timestamps is None else _timestamp_column(timestamps),
         None if headers is None else [header_list(one) for one in headers],
     )
+
+
+def _timestamp_column(timestamps: Sequence[int]) -> list[int]:
+    if set(map(type, timestamps)) == {int} and min(timestamps) >= 0 and max(timestamps) <= LATEST_TIMESTAMP:
+        return list(timestamps)
+    return [checked_timestamp(one) for one in timestamps]
 
 
 def bytes_column(what: str, column: Sequence[Any]) -> list[bytes | None]:

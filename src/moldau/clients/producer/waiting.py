@@ -97,11 +97,11 @@ class WaitingRoom:
                 f"buffer.memory={options.buffer_memory} is full, and as much again waits for room: "
                 "await a delivery, drain(), or use send_many, which waits by itself"
             )
+        self._topics.use(topic)
         until_ms = self._clock.monotonic_ms() + options.max_block_ms
         waiting = Waiting(topic, partition, key, value, headers, size, delivery, run, until_ms, self._topics.answer_count)
         self.lines.setdefault(topic, deque()).append(waiting)
         self.bytes += waits
-        self._topics.use(topic)
         if topic not in self._placement.queues:
             self._topics.refresh_soon()
         self.admit()

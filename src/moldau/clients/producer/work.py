@@ -9,6 +9,7 @@ import logging
 import ssl
 from collections.abc import Mapping, Sequence
 from functools import partial
+from operator import index as index_of
 from random import Random, SystemRandom
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from moldau.clients.producer.outgoing import (
     Headers,
     OutgoingRecord,
     acknowledged,
+    checked_timestamp,
     columns_of,
     header_list,
     intercepted,
@@ -203,7 +205,7 @@ class ProducerWork:
         if lane is not None and type(value) is bytes and key is None and partition is None and not headers and topic == lane.topic:
             left = lane.left - RECORD_OVERHEAD - len(value)
             if left >= 0:
-                timestamp = self._clock.now_ms() if timestamp_ms is None else timestamp_ms
+                timestamp = self._clock.now_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
                 lane.left = left
                 lane.add_value(value)
                 lane.add_timestamp(timestamp)
@@ -260,7 +262,9 @@ class ProducerWork:
         listed = header_list(headers) if headers else ()
         if listed:
             size = size_of(key, value, listed)
-        timestamp = self._clock.now_ms() if timestamp_ms is None else timestamp_ms
+        timestamp = self._clock.now_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
+        if partition is not None:
+            partition = index_of(partition)
         placement = self._placement
         queues = placement.queues.get(topic)
         run: Run | None = None

@@ -165,7 +165,9 @@ class ShareWork:
         for shared in kept:
             self.acknowledge(shared, Acknowledge.ACCEPT)
         for shared in [*self._out.values(), *self._arrived]:
-            self.acknowledge(shared, Acknowledge.RELEASE)
+            # A record may have been acknowledged, and have arrived again since then: it counts as acknowledged.
+            if shared.record.offset not in self._said[TopicPartition(shared.record.topic, shared.record.partition)]:
+                self.acknowledge(shared, Acknowledge.RELEASE)
         with suppress(OSError, Unreachable, KafkaError):
             await asyncio.gather(*(self._acknowledge(node_id, is_last=True) for node_id in list(self._sessions)))
         with suppress(OSError, Unreachable, KafkaError):

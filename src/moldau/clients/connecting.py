@@ -72,7 +72,7 @@ def _credentials_of(options: ClientOptions) -> Credentials:
     if mechanism == "PLAIN":
         return Plain(username, password)
     try:
-        return Scram(username, password, mechanism)
+        return Scram(username, password, mechanism, is_token=jaas.get("tokenauth", "").lower() == "true")
     except ValueError:
         raise OptionError(
             f"sasl.mechanism cannot be {options.sasl_mechanism!r}: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER is expected"

@@ -64,6 +64,21 @@ def test_nonsense_is_a_failed_authentication(challenge: bytes) -> None:
         exchange.respond(challenge)
 
 
+def test_a_token_asks_for_its_key() -> None:
+    """The server signs the first message with its extension, so the exchange only ends well if the client does, too."""
+    server = ScramMechanism("SCRAM-SHA-512")
+    auth = server.make_auth_info("key", iteration_count=4096)
+    other = server.make_server(lambda _: auth)
+    exchange = Scram("id", "key", is_token=True).exchange(nonce=NONCE)
+    first = exchange.respond(b"")
+    assert first == b"n,,n=id,r=" + NONCE.encode() + b",tokenauth=true"
+    other.set_client_first(first.decode().removesuffix(",tokenauth=true"))  # scramp's server takes no long names
+    other.client_first_bare += ",tokenauth=true"
+    other.set_client_final(exchange.respond(other.get_server_first().encode()).decode())
+    exchange.respond(other.get_server_final().encode())
+    assert exchange.is_done
+
+
 def test_an_unknown_scram_mechanism() -> None:
     with pytest.raises(ValueError, match="SCRAM-SHA-512"):
         Scram("alice", "secret", "SCRAM-MD5")

@@ -1,12 +1,14 @@
 """● CPU time and memory of a process and its children, from /proc."""
 
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
+NUMBERS = re.compile(r"[0-9]+")
 
 
 def family(pid: int) -> list[int]:
@@ -46,6 +48,25 @@ def _kinds(pid: int, kind: str, broker: int) -> Iterator[tuple[int, str]]:
             name = Path(f"/proc/{child}/comm").read_text(encoding="utf-8").strip()
             below = "the broker" if child == broker or kind == "the broker" else "Spark's JVM" if name == "java" else "Spark's Python"
             yield from _kinds(child, below, broker)
+
+
+def cpu_by_thread(pid: int) -> dict[str, float]:
+    """User and system time of the living threads of one process, by their names without numbers: 15 characters at most."""
+    found: defaultdict[str, float] = defaultdict(float)
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            name, _, rest = (task / "stat").read_text(encoding="utf-8").partition("(")[2].rpartition(")")
+        except OSError:  # it has just ended
+            continue
+        found[NUMBERS.sub("", name).strip(" -#")] += sum(map(int, rest.split()[11:13])) / TICKS
+    return found
+
+
+def jvm_below(pid: int) -> int:
+    """The first Java process below a process.  Errors: AssertionError if there is none."""
+    found = next((one for one in family(pid) if Path(f"/proc/{one}/comm").read_text(encoding="utf-8").strip() == "java"), None)
+    assert found is not None, f"no Java process runs below {pid}"
+    return found
 
 
 def resident_mb(pid: int) -> float:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
+from moldau.pipelines.running.keeper import reason_of
 from moldau.pipelines.session import SHORT_LIVED, open_session
 from moldau.pipelines.streams import STRING, StreamsBuilder, Topology, TopologyError
 from moldau.pipelines.streams.spark import start
@@ -98,8 +99,7 @@ def main(
         except TopologyError as error:  # the broker is away
             print("failed:", error, flush=True)
         except StreamingQueryException as error:
-            told = [line.strip() for line in str(error).splitlines() if "Error" in line or "Exception" in line]
-            print("failed:", (told or [str(error)])[-1][:400], flush=True)
+            print("failed:", reason_of(error), flush=True)
         else:
             print("done", flush=True)
             return

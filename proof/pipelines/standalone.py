@@ -122,6 +122,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--kills", type=int, default=3, help="executors that get SIGKILL (%(default)s)")
     parser.add_argument("--within", type=float, default=900.0, metavar="S", help="the longest wait for verdicts, in seconds (%(default)s)")
     told = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # what was started is ended and removed
     folder = Path(tempfile.mkdtemp(prefix="standalone-"))
     print(folder, flush=True)
     java = java_environment().get("JAVA_HOME") or os.environ.get("JAVA_HOME", "")

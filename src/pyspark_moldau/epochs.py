@@ -6,19 +6,14 @@ Spark calls it in another process than the plan, so the commit leaves a note in 
 coordinator tells, without writing a record.  Where something is missing, such as the note, a new epoch is taken.
 """
 
-import os
-import stat
-import tempfile
-from hashlib import sha256
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from uuid import uuid4
 
 from moldau.clients.blocking.cluster import BlockingCluster
 from moldau.clients.blocking.transactions import TransactionalProducer, begin, is_unused
 from moldau.errors import KafkaError
-
-PRIVATE: Final = 0o700
+from pyspark_moldau.private import name_of, private_folder
 
 
 class Epoch(NamedTuple):
@@ -72,10 +67,5 @@ def _is_untouched(cluster: BlockingCluster, producer: TransactionalProducer) -> 
 
 
 def _file(transactional_id: str) -> Path:
-    """Errors: PermissionError if the folder is another user's, or open to others."""
-    folder = Path(tempfile.gettempdir(), f"moldau-sink-{os.getuid()}")
-    folder.mkdir(PRIVATE, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) != PRIVATE:
-        raise PermissionError(f"{folder} is not a folder of this user alone")
-    return folder / sha256(transactional_id.encode()).hexdigest()[:32]
+    """Errors: PermissionError, OSError."""
+    return private_folder() / name_of(transactional_id)

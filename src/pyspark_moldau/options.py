@@ -248,7 +248,8 @@ OPTIONS: Final = (
         (SINK,),
         "33554432",
         _at_least(0),
-        "Without `onePartitionOneTask`: how many bytes of records one task may hand to the driver, which then writes them.",
+        "Without `onePartitionOneTask`: how many bytes of records one task may hand to the driver, which then writes them.  When it is not "
+        "given, tasks on the driver's machine hand over any number, in files in the folder for temporary files.",
     ),
 )
 IGNORED: Final = frozenset({"checkpointlocation", "path", "queryname", "header", "includetimestamp"})

@@ -13,9 +13,10 @@ is an offset of the group named like the transactional id.  It is set within the
     marker is another query's                two queries, or a new checkpoint, under one name: refused
 
 One producer's records in a partition are numbered, so only one task may write to a partition.  Tasks that do not know whether they are the
-only ones hand their records to the driver, up to `maxBytesThroughDriver`, then write by themselves and hope: two tasks that wrote to one
-partition fail the commit.  `by_output_partition` arranges a frame so that tasks know.  A second try of a task cannot tell what the first
-try wrote: it fails the micro-batch, which then begins anew with a new epoch.
+only ones hand their records to the driver: in files, where they run on the driver's machine (`spool`), else through Spark, up to
+`maxBytesThroughDriver`.  Beyond that they write by themselves and hope: two tasks that wrote to one partition fail the commit.
+`by_output_partition` arranges a frame so that tasks know.  A second try of a task cannot tell what the first try wrote: it fails the
+micro-batch, which then begins anew with a new epoch.
 
 Source: KIP-98, KIP-890.
 """
@@ -23,6 +24,7 @@ Source: KIP-98, KIP-890.
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -58,6 +60,7 @@ from pyspark_moldau.epochs import Epoch, epoch_for, note_unused
 from pyspark_moldau.options import OptionError, Options
 from pyspark_moldau.rows import NO_PARTITION, Rows, SinkError, by_partition, check_columns, partitions_of, rows_of, topics_of
 from pyspark_moldau.session import cluster_of
+from pyspark_moldau.spool import NOWHERE, Spool, batches_in, is_here, make, remove, remove_all
 
 PREFIX: Final = "spark."
 BATCH_ID: Final = "streaming.sql.batchId"
@@ -67,6 +70,8 @@ MARKED_TOPICS: Final = 16
 DEFAULT_BATCH_BYTES: Final = 512 * 1024
 DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 600_000
 DEFAULT_BYTES_THROUGH_DRIVER: Final = 32 * 1024 * 1024
+LEAST_SPOOLED_BYTES: Final = 64 * 1024
+"""A task that has less hands it through Spark: a file costs more."""
 
 FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE})
 TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
@@ -130,6 +135,8 @@ class Plan:
     """For brokers before transaction.version 2: the partitions that are part of the transaction already."""
     counts: Mapping[str, int]
     """The number of partitions of option `topic`'s topic; tasks ask for the numbers of topics that rows name."""
+    spool: str = NOWHERE
+    """The folder of this micro-batch's spool files on the driver's machine."""
 
     def may_write(self, one: TopicPartition) -> bool:
         return self.producer.transaction_version >= ADDS_PARTITIONS_ITSELF or one in self.added
@@ -147,6 +154,8 @@ class Written(WriterCommitMessage):
     placed: dict[TopicPartition, Placed] = field(default_factory=dict)
     handed: dict[TopicPartition, list[bytes]] = field(default_factory=dict)
     """Batches that the driver is to write."""
+    spooled: tuple[str, list[tuple[TopicPartition, int]]] | None = None
+    """Further ones, in a file: its path, and the partition and size of each batch."""
 
 
 class _Writer:
@@ -189,7 +198,13 @@ class _Writer:
         if producer.transaction_version < ADDS_PARTITIONS_ITSELF:
             added = {TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)}
             add_partitions(cluster, producer, added)
-        return Plan(producer, epoch.token, marker, frozenset(added), counts)
+        return Plan(producer, epoch.token, marker, frozenset(added), counts, self._spool(transactional_id, epoch.token))
+
+    def _spool(self, transactional_id: str, token: str) -> str:
+        """Only tasks that hand records to the driver need it, and a limit that the user set is a limit."""
+        if self.options.get("onePartitionOneTask", False) or "maxBytesThroughDriver" in self.options:
+            return NOWHERE
+        return make(transactional_id, token)
 
     def _epoch(self, transactional_id: str) -> Epoch:
         timeout_ms = self.options.get("kafka.transaction.timeout.ms", DEFAULT_TRANSACTION_TIMEOUT_MS)
@@ -221,6 +236,7 @@ class _Writer:
         producer, rows = _the_one_producer(told), sum(one.rows for one in told)
         if told[0].was_there:
             _see_that_it_is_the_same(told[0].plan.marker, rows, producer.transactional_id)
+            remove(told[0].plan.spool)
             return
         placed = _placed_once(told)
         marker = None if batch_id is None else Marker(batch_id, told[0].query_id, rows)
@@ -232,6 +248,7 @@ class _Writer:
             self._mark_and_commit(producer, topics, marker)
         except KafkaError as error:
             raise explained(error, producer.transactional_id) from error
+        remove(told[0].plan.spool)
 
     def _mark_and_commit(self, producer: TransactionalProducer, topics: set[str], marker: Marker | None) -> None:
         if not topics:
@@ -243,8 +260,10 @@ class _Writer:
 
     def _abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """A new epoch aborts the transaction, and fences tasks that still run."""
-        told = next((one for one in messages if isinstance(one, Written)), None)
-        transactional_id = self.transactional_id() if told is None else told.plan.producer.transactional_id
+        plan = next((one.plan for one in messages if isinstance(one, Written)), self.plan)
+        transactional_id = self.transactional_id() if plan is None else plan.producer.transactional_id
+        with suppress(OSError):
+            remove_all(transactional_id)
         begin(self.cluster, transactional_id, timeout_ms=self.options.get("kafka.transaction.timeout.ms", DEFAULT_TRANSACTION_TIMEOUT_MS))
 
 
@@ -318,6 +337,8 @@ class _Task:
         self.gathered: dict[TopicPartition, list[Rows]] = {}
         self.sizes: dict[TopicPartition, int] = {}
         self.handed_bytes = 0
+        self.spool_folder = message.plan.spool if is_here(message.plan.spool) else NOWHERE
+        self.spool: Spool | None = None
         self.turn = 0
         self.counts = dict(message.plan.counts)
         self.writer = PartitionsWriter(self.cluster, message.plan.producer)
@@ -332,6 +353,7 @@ class _Task:
             for one in list(self.gathered):
                 self._encode(one)
             self.message.placed = self.writer.flush()
+            self._close_spool()
         except KafkaError as error:
             raise explained(error, self.message.plan.producer.transactional_id) from error
         return self.message
@@ -375,13 +397,31 @@ class _Task:
         first_ms, last_ms = int(rows.timestamps[0]), int(rows.timestamps.max())
         batch = seal_batch(memoryview(records), self.batch_options, count=len(rows), base_timestamp=first_ms, max_timestamp=last_ms)
         handed = self.message.handed
+        if self.spool is not None:
+            self.spool.add(one, batch)
+            return
         if one not in handed and self.message.plan.may_write(one) and (self.is_alone or self.handed_bytes > self.most_handed):
             self.writer.add(one, batch)
             return
         handed.setdefault(one, []).append(bytes(batch))
         self.handed_bytes += len(batch)
-        if self.handed_bytes > self.most_handed:
+        if self.spool_folder != NOWHERE and self.handed_bytes > LEAST_SPOOLED_BYTES:
+            self._begin_spool()
+        elif self.handed_bytes > self.most_handed:
             self._write_what_was_kept()
+
+    def _begin_spool(self) -> None:
+        """The batches so far go first, so that each partition keeps its order."""
+        self.spool = Spool(self.spool_folder, self.task)
+        for one, batches in self.message.handed.items():
+            for batch in batches:
+                self.spool.add(one, batch)
+        self.message.handed = {}
+
+    def _close_spool(self) -> None:
+        if self.spool is not None:
+            self.spool.close()
+            self.message.spooled = (self.spool.path, self.spool.spans)
 
     def _write_what_was_kept(self) -> None:
         """The driver cannot take more, so the task writes by itself.  The commit fails if another task wrote to the same partition."""
@@ -446,17 +486,31 @@ def _placed_once(told: list[Written]) -> dict[TopicPartition, Placed]:
 def _write_handed(
     cluster: BlockingCluster, producer: TransactionalProducer, told: list[Written], placed: Mapping[TopicPartition, Placed]
 ) -> dict[TopicPartition, Placed]:
-    handed = {partition for one in told for partition in one.handed}
+    """Errors: SpoolDamaged, KafkaError, OSError."""
+    handed = {partition for one in told for partition in _handed_partitions(one)}
     if not handed:
         return {}
     if producer.transaction_version < ADDS_PARTITIONS_ITSELF:
         add_partitions(cluster, producer, handed)
     writer = PartitionsWriter(cluster, producer, sequences={one: what.next_sequence for one, what in placed.items()})
     for one in told:
-        for partition, batches in one.handed.items():
-            for batch in batches:
-                writer.add(partition, bytearray(batch))
+        for partition, batch in _handed_batches(one):
+            writer.add(partition, batch)
     return writer.flush()
+
+
+def _handed_partitions(one: Written) -> Iterator[TopicPartition]:
+    yield from one.handed
+    if one.spooled is not None:
+        yield from (partition for partition, _ in one.spooled[1])
+
+
+def _handed_batches(one: Written) -> Iterator[tuple[TopicPartition, bytearray]]:
+    for partition, batches in one.handed.items():
+        for batch in batches:
+            yield partition, bytearray(batch)
+    if one.spooled is not None:
+        yield from batches_in(*one.spooled)
 
 
 def _see_that_it_is_the_same(marker: Marker | None, rows: int, sink: str) -> None:

@@ -246,5 +246,18 @@ def test_more_than_the_driver_carries_is_written_by_the_task(spark: SparkSession
     assert_same(read(spark, bootstrap, topics[0]).select("key", "value", "headers"), bytes_of(some_records(spark)))
 
 
+def test_more_than_spark_carries_goes_to_the_driver_in_files(spark: SparkSession, bootstrap: str, topics: tuple[str, str]) -> None:
+    """Two tasks, each with more than 32 MiB, and rows for every partition in both."""
+    rows = 80_000
+    number = F.col("id").cast("string")
+    frame = spark.range(rows).repartition(2).select(number.alias("key"), F.rpad(number, 1_000, ".").alias("value"))
+    write(frame, bootstrap, topics[0])
+    found = read(spark, bootstrap, topics[0]).select(F.col("key").cast("string"), "value", "partition")
+    assert found.count() == rows
+    assert found.select("key").distinct().count() == rows
+    assert found.where("value != rpad(key, 1000, '.')").count() == 0
+    assert found.select("partition").distinct().count() == PARTITIONS
+
+
 def bytes_of(frame: DataFrame) -> DataFrame:
     return frame.select(F.col("key").cast("binary"), F.col("value").cast("binary"), "headers")

@@ -47,7 +47,11 @@ def _of_sink(transactional_id: str) -> Path:
 
 
 def is_here(folder: str) -> bool:
-    return folder != NOWHERE and Path(folder).is_dir()
+    """Whether this process sees the folder.  Another machine does not, nor does a task that runs as another user."""
+    try:
+        return folder != NOWHERE and Path(folder).is_dir()
+    except PermissionError:
+        return False
 
 
 def remove(folder: str) -> None:

@@ -76,3 +76,13 @@ def test_a_folder_of_somebody_else_is_not_used(temporary: Path) -> None:
     next(temporary.iterdir()).chmod(0o755)
     assert make("spark.x", "two") == NOWHERE
     assert not is_here(NOWHERE)
+
+
+def test_a_task_of_another_user_does_not_see_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make("spark.x", "one")
+
+    def refused(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_dir", refused)
+    assert not is_here(folder)

@@ -160,3 +160,19 @@ def test_controllers_of_their_own_elect_another_when_one_dies() -> None:
             cluster.start_again(node_id)
         names = {topic.name for topic in cluster.metadata().topics}
         assert {f"topic-{number}" for number in range(3)} | {f"meanwhile-{number}" for number in range(3)} <= names
+
+
+def test_a_broker_that_died_is_listed_for_a_while_and_one_that_stopped_is_not(cluster: Cluster) -> None:
+    """librdkafka takes a broker that is missing in the metadata for gone for good, and waits a second longer for the new leader."""
+    create(cluster, "orders", partitions=1)
+    first = cluster.leader("orders", 0)
+    cluster.kill(first)
+    second = cluster.leader("orders", 0)
+    assert first in {broker.node_id for broker in cluster.metadata().brokers}
+    cluster.start_again(first)
+    cluster.wait_for_brokers([first])
+    cluster.stop(second)
+    until_s = time.monotonic() + WITHIN_S
+    while second in {broker.node_id for broker in cluster.metadata().brokers}:
+        assert time.monotonic() < until_s
+        time.sleep(0.05)

@@ -17,9 +17,8 @@ SCRIPTS: Final = {
 _moldau() {
     local IFS=$'\\n'
     COMPREPLY=($(moldau completion words -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
-    if [ ${#COMPREPLY[@]} -eq 0 ]; then COMPREPLY=($(compgen -f -- "${COMP_WORDS[COMP_CWORD]}")); fi
 }
-complete -o nosort -F _moldau moldau
+complete -o nosort -o default -F _moldau moldau
 """,
     "zsh": """\
 #compdef moldau
@@ -31,7 +30,15 @@ _moldau() {
 compdef _moldau moldau
 """,
     "fish": """\
-complete -c moldau -f -a '(moldau completion words -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'
+function __moldau_words
+    set -l found (moldau completion words -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)
+    if set -q found[1]
+        printf '%s\n' $found
+    else
+        __fish_complete_path (commandline -ct)
+    end
+end
+complete -c moldau -f -a '(__moldau_words)'
 """,
 }
 WORDS: Final = "words"

@@ -154,6 +154,7 @@ class RoomWorld:
             has_share_groups=self._share_group is not None,
             broker_id=node_id,
             logs=logs,
+            ends_waits=len(self.hosts) > 1,
         )
         if logs is not None:
             for name in logs:
@@ -232,8 +233,10 @@ class RoomWorld:
         for name in (GROUP_OFFSETS, *DATA):
             if self.leader_of(name) == node_id:
                 self.move(name, choice.choice(self._living), choice)
-        await asyncio.sleep(for_s)
-        await self.loop.start(self._brokers[node_id], self._open(node_id))
+        try:
+            await asyncio.sleep(for_s)
+        finally:
+            await self.loop.start(self._brokers[node_id], self._open(node_id))
 
     @property
     def _living(self) -> list[int]:

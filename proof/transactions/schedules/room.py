@@ -153,6 +153,7 @@ class Room:
     """See the module.  Make it on a running loop.
 
     `logs`: those of a cluster's other rooms, which replicate perfectly: all have the same logs.  Such a room leads nothing at first.
+    `ends_waits`: fetches without records end in time; with share groups they always do.
     """
 
     def __init__(
@@ -163,6 +164,7 @@ class Room:
         has_share_groups: bool = False,
         broker_id: int = BROKER_ID,
         logs: Mapping[TopicPartition, Log] | None = None,
+        ends_waits: bool = False,
     ) -> None:
         config = NodeConfig.parse({**PROPERTIES, "node.id": str(broker_id), **properties})
         self._broker_id: Final = broker_id
@@ -181,7 +183,7 @@ class Room:
             local_id=broker_id,
             lag_time_max_ms=30_000,
             on_flush_wanted=self._sync_soon,
-            on_earlier_timeout=self._end_waits_at if has_share_groups else lambda due_ms: None,
+            on_earlier_timeout=self._end_waits_at if has_share_groups or ends_waits else lambda due_ms: None,
         )
         ids = random.Random(broker_id)
         self._brokers: Final = OverTheWire()

@@ -5,7 +5,7 @@ Metadata    an epoch of the quorum has one leader; a node's high watermark never
 Partitions  a leader epoch has one leader; its high watermark never goes back; the committed parts of two replicas are the same, byte for
             byte; a new leader has all acknowledged records
 
-The watch costs little because it looks only at high watermarks, images and leader epochs that have moved.
+The watch costs little because it looks only at roles, high watermarks, images and leader epochs that have moved.
 
 As in Kafka, a power cut may take records below a high watermark that were not acknowledged.  Nothing else is forgiven.
 """
@@ -20,7 +20,7 @@ from moldau.protocol.records.batch import batches
 from moldau.raft.roles import Leader
 from moldau.replication.partition import Partition
 from moldau.storage.log import Log
-from moldau.types import NO_LEADER
+from moldau.types import NO_EPOCH, NO_LEADER
 from proof.fleet.fleet import Fleet, Member
 
 AT_ONCE: Final = 1 << 20
@@ -98,9 +98,15 @@ class Watch:
         self._quorum_marks: dict[tuple[int, int], int] = {}
         self._checked: dict[tuple[int, int, Where | None], int] = {}
         self._seen: dict[int, MetadataImage] = {}
+        self._quorum_seen: dict[int, tuple[object, int, MetadataImage]] = {}
+        """Each node's role, high watermark and image when it was looked at last."""
+        self._partitions_seen: dict[Partition, tuple[int, int, int]] = {}
+        self._commits = 0
+        """Counts the changes of `committed`."""
         fleet.on_power_lost = self.power_lost
 
     def power_lost(self) -> None:
+        self._commits += 1
         for where, committed in self.committed.items():
             committed.forget_from(self.acknowledged.get(where, 0))
 
@@ -112,16 +118,23 @@ class Watch:
         for member in self.fleet.members.values():
             if member.shared is not None and member.is_up:
                 self._look_at_quorum(member)
-        leading: list[tuple[Member, Partition]] = []
         following: list[tuple[Member, Partition]] = []
         for member in self.fleet.members.values():
             if member.broker is not None and member.is_up:
                 for partition in member.broker.replicas.hosted.values():
-                    (leading if partition.is_leader else following).append((member, partition))
-        for member, partition in leading:
-            self._look_at_leader(member, partition)
+                    if not partition.is_leader:
+                        following.append((member, partition))
+                    elif self._has_moved(partition, (partition.leader_epoch, partition.log.high_watermark, partition.acknowledged_offset)):
+                        self._look_at_leader(member, partition)
         for member, partition in following:
-            self._look_at_follower(member, partition)
+            if self._has_moved(partition, (NO_EPOCH, partition.log.high_watermark, self._commits)):
+                self._look_at_follower(member, partition)
+
+    def _has_moved(self, partition: Partition, state: tuple[int, int, int]) -> bool:
+        if self._partitions_seen.get(partition) == state:
+            return False
+        self._partitions_seen[partition] = state
+        return True
 
     # the quorum
 
@@ -131,18 +144,22 @@ class Watch:
         node = getattr(driver, "node", None)  # the driver makes its node when it has opened the log
         if node is None:
             return
+        mark, image = driver.high_watermark, member.shared.loader.image
+        seen = self._quorum_seen.get(member.id)
+        if seen is not None and seen[0] is node.role and seen[1] == mark and seen[2] is image:
+            return
+        self._quorum_seen[member.id] = node.role, mark, image
         if isinstance(node.role, Leader):
             known = self.quorum_leaders.setdefault(node.epoch, member.id)
             if known != member.id:
                 self.wrong(f"controllers {known} and {member.id} both lead epoch {node.epoch}")
-        life, mark = (member.id, member.life), driver.high_watermark
+        life = (member.id, member.life)
         before = self._quorum_marks.get(life, 0)
         if mark < before:
             self.wrong(f"the high watermark of {member}'s metadata goes back from {before} to {mark}")
         if mark > before:
             self._quorum_marks[life] = mark
             self._compare_metadata(member, driver.log, mark)
-        image = member.shared.loader.image
         if self._seen.get(member.id) is not image:
             self._seen[member.id] = image
             self._look_at_image(member, image)
@@ -210,6 +227,7 @@ class Watch:
                 return
             if batch.base_offset >= committed.end:
                 committed.extend(batch)
+        self._commits += 1
         self._checked[life] = mark
         self.acknowledged[where] = max(self.acknowledged.get(where, 0), min(partition.acknowledged_offset, mark))
 

@@ -3,6 +3,7 @@ lists the APIs of a listener.
 """
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Final, TypeVar
@@ -36,11 +37,13 @@ def apis_of(modules: Iterable[str], listener: str) -> dict[int, Api]:
     return dict(sorted(apis.items()))
 
 
-def _apis_in(module: ModuleType) -> Iterable[Api]:
+@cache
+def _apis_in(module: ModuleType) -> tuple[Api, ...]:
     """The marked functions of a module, with its documentation; or the rows of its table `APIS`."""
-    yield from getattr(module, "APIS", ())
+    found: list[Api] = [*getattr(module, "APIS", ())]
     documentation = (module.__doc__ or "").partition(":")[2].strip()
     for value in vars(module).values():
         for request, listeners in getattr(value, _MARK, ()):
             if value.__module__ == module.__name__:
-                yield Api(request, value, documentation, listeners)
+                found.append(Api(request, value, documentation, listeners))
+    return tuple(found)

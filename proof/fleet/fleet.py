@@ -32,19 +32,19 @@ from moldau.types import uuid_to_text
 
 PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
-FOLDER: Final = "/data"
+FOLDERS: Final = ("/data", "/more")
+"""The log directories of a node, each on a disk of its own.  The first one has the metadata log; some fleets have no other."""
 CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qg"
 FIRST_CONTROLLER: Final = 101
+ENDS_WITHIN_S: Final = 60.0
 
 PROPERTIES: Final[Mapping[str, str]] = {
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "inter.broker.listener.name": "PLAINTEXT",
-    "log.dirs": FOLDER,
     "auto.create.topics.enable": "false",
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
-    "log.flush.policy": "ack",
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "700",
     "controller.quorum.election.timeout.ms": "400",
@@ -84,6 +84,10 @@ def host_of(node_id: int) -> str:
     return f"10.0.0.{node_id}"
 
 
+def new_id(chance: random.Random) -> UUID:
+    return UUID(int=chance.getrandbits(128), version=4)
+
+
 class Member:
     """One node through all its lives."""
 
@@ -96,7 +100,8 @@ class Member:
         self.config: Final = NodeConfig.parse({**PROPERTIES, **self._own_properties()})
         self.clock: Final = SimClock(fleet.loop)
         self.files = self.new_disk()
-        self.directory_id = UUID(int=fleet.chance.getrandbits(128), version=4)
+        self.directory_id = new_id(fleet.chance)
+        """The id of the folder with the metadata log."""
         self.machine = Machine(self.host)
         self.life = 0
         self.is_up = False
@@ -105,11 +110,16 @@ class Member:
         self.shared: SharedServer | None = None
         """The node's server of the quorum, once it takes part."""
         self.broker: BrokerServer | None = None
-        self.disk_fails = False
+        self.failing: frozenset[str] = frozenset()
+        """The folders whose disk fails."""
         self.is_swapped = False
 
     def __repr__(self) -> str:
         return f"node {self.id}"
+
+    @property
+    def disk_fails(self) -> bool:
+        return bool(self.failing)
 
     def _own_properties(self) -> dict[str, str]:
         shape = self.fleet.shape
@@ -120,6 +130,8 @@ class Member:
         return {
             **({"controller.quorum.auto.join.enable": "true"} if self.is_controller else {}),
             "process.roles": ",".join(roles),
+            "log.dirs": ",".join(self.fleet.folders),
+            "log.flush.policy": self.fleet.flush_policy,
             "node.id": str(self.id),
             "listeners": ",".join(listeners),
             "controller.quorum.bootstrap.servers": ",".join(f"{host_of(one)}:{CONTROLLER_PORT}" for one in shape.controller_ids),
@@ -131,7 +143,8 @@ class Member:
         return files
 
     def _strike(self, call: str, path: str) -> Fault | None:
-        return Fault(errno.EIO) if self.disk_fails and call in ("pwrite", "sync", "sync_dir", "rename") else None
+        is_failing = any(path == folder or path.startswith(f"{folder}/") for folder in self.failing)
+        return Fault(errno.EIO) if is_failing and call in ("pwrite", "sync", "sync_dir", "rename") else None
 
     def format(self, *, is_first: bool) -> None:
         """Format the disk.  With `is_first` all nodes are formatted together; a later format makes a node that no other node knows."""
@@ -149,8 +162,9 @@ class Member:
             no_initial_controllers=not (self.is_controller and is_first),
         )
         chance = self.fleet.chance
+        ids = [self.directory_id, *(new_id(chance) for _ in self.config.log_dirs[1:])]
         format_storage(
-            self.files, request, now_ms=self.clock.now_ms(), new_id=lambda: self.directory_id, new_salt=lambda: chance.randbytes(16)
+            self.files, request, now_ms=self.clock.now_ms(), new_id=lambda: ids.pop(0), new_salt=lambda: chance.randbytes(16)
         )
         self.files.sync_everything()
 
@@ -158,11 +172,14 @@ class Member:
 class Fleet:
     """See the module."""
 
-    def __init__(self, loop: SimLoop, chance: random.Random, shape: Shape) -> None:
+    def __init__(self, loop: SimLoop, chance: random.Random, shape: Shape, *, flush_policy: str = "ack") -> None:
+        """`flush_policy`: "ack", or "os" where the life spares records that are in page caches only: see `life`."""
         self.loop: Final = loop
         self.chance: Final = chance
         self.shape: Final = shape
         self.usual_slow_ms: Final = chance.choice((1, 5, 30))
+        self.folders: Final = FOLDERS[: chance.choice((1, 2))]
+        self.flush_policy: Final = flush_policy
         self.network: Final = SimNetwork(loop, chance.getrandbits(64), a_weather(chance))
         self.members: Final[dict[int, Member]] = {}
         for node_id in dict.fromkeys((*shape.broker_ids, *shape.controller_ids)):
@@ -200,8 +217,13 @@ class Fleet:
             member.node = await Node.start(member.config, outside)
             self.starts += 1
             failure: BaseException = await outside.failed
+            self._judge(member, machine, failure)
+            await self._stop_after_failure(member)
         except Exception as error:
-            failure = error
+            self._judge(member, machine, error)
+        self.loop.call_soon(self._gave_up, member, machine)
+
+    def _judge(self, member: Member, machine: Machine, failure: BaseException) -> None:
         if not machine.is_alive or member.machine is not machine:
             return
         is_refused = isinstance(failure, StartRefused)
@@ -209,12 +231,20 @@ class Fleet:
             self.loop.trace.note(f"refused {member.id}")
         elif not (isinstance(failure, OSError) or (member.disk_fails and isinstance(failure, KafkaError | StartRefused))):
             self.on_wrong(f"{member} gave up: {failure!r}")
-        self.loop.call_soon(self._gave_up, member, machine)
+
+    async def _stop_after_failure(self, member: Member) -> None:
+        """Stop like `moldau.server.node.process.run`: a process whose disk failed still hands over what it can."""
+        assert member.node is not None
+        try:
+            async with asyncio.timeout(ENDS_WITHIN_S):
+                await member.node.stop()
+        except TimeoutError:
+            self.on_wrong(f"{member} has not ended {ENDS_WITHIN_S:.0f} s after its disk failed")
 
     def _gave_up(self, member: Member, machine: Machine) -> None:
         """Give up like a process that exits: its disk failed, or it must not start on that disk."""
         if member.is_up and member.machine is machine:
-            self.kill(member.id, with_power=True)  # data that a failed sync left in doubt may be gone
+            self.kill(member.id, with_power=self.flush_policy == "ack")  # data that a failed sync left in doubt may be gone
 
     def kill(self, node_id: int, *, with_power: bool) -> None:
         member = self.members[node_id]

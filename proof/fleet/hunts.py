@@ -54,10 +54,10 @@ class Hunt(Life):
     async def _power_fails_by_degrees(self) -> None:
         """The disks fail one after the other within a moment, and then all nodes are without power."""
         for member in self._shuffled_members():
-            member.disk_fails = True
+            member.failing = frozenset(self.fleet.folders)
             await self.loop_sleep(self.chance.choice((0.005, 0.05, 0.5)) * self.chance.random())
         for member in self.fleet.members.values():
-            member.disk_fails = False
+            member.failing = frozenset()
             self.fleet.kill(member.id, with_power=True)
 
     async def _answers_are_lost(self) -> None:

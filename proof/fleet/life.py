@@ -15,14 +15,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
-from uuid import UUID
 
 from moldau.protocol.records.batch import records_of
 from moldau.testing.files import DEFAULT_CAPACITY
 from moldau.testing.loop import SimLoop, Stuck
 from moldau.testing.trace import Trace
 from proof.fleet.clients import PARTITIONS, TOPIC, Operator, Producer
-from proof.fleet.fleet import SHAPES, Fleet, Member, Shape, known_while_starting
+from proof.fleet.fleet import SHAPES, Fleet, Member, Shape, known_while_starting, new_id
 from proof.fleet.watch import Watch, stored
 
 UP_WITHIN_S: Final = 30.0
@@ -73,7 +72,10 @@ class Life:
         self.chance: Final = random.Random(seed)
         chosen = self.chance.choice(SHAPES)
         self.loop: Final = WatchedLoop(Trace(keep=keep_trace))
-        self.fleet: Final = Fleet(self.loop, self.chance, shape or chosen)
+        self.spares_page_caches: Final = self.chance.random() < 0.25
+        """Whether acknowledged records need not be on stable storage, as with Kafka's defaults.  Then no power fails, except in hunts."""
+        flush_policy = "os" if self.spares_page_caches else "ack"
+        self.fleet: Final = Fleet(self.loop, self.chance, shape or chosen, flush_policy=flush_policy)
         self.watch: Final = Watch(self.fleet)
         self.result: Final = Result(seed, str(self.fleet.shape))
         self.producers: list[Producer] = []
@@ -185,7 +187,7 @@ class Life:
 
     def _die(self, member: Member, *, with_power: bool) -> None:
         if member.is_up:
-            self.fleet.kill(member.id, with_power=with_power)
+            self.fleet.kill(member.id, with_power=with_power and not self.spares_page_caches)
             self._later(self._a_while(), self._start, member.id)
 
     async def _kill(self) -> None:
@@ -278,15 +280,36 @@ class Life:
         member.files.capacity = DEFAULT_CAPACITY
 
     async def _broken_disk(self) -> None:
+        """Let the disk of one folder fail, or of all folders."""
+        if self.spares_page_caches:
+            return
         member = self._leader_or_some()
-        member.disk_fails = True
-        self._later(self._a_while(), self._repair, member)
+        folders = self.fleet.folders
+        member.failing = frozenset(folders if self.chance.random() < 0.3 else [self.chance.choice(folders)])
+        self._later(self._a_while(), self._mend_disk, member)
+
+    def _mend_disk(self, member: Member) -> None:
+        if self.chance.random() < 0.5:
+            self._repair(member)
+        else:
+            self.loop.create_task(self._repair_in_order(member))
 
     def _repair(self, member: Member) -> None:
         """Start a node again on its mended disk, as its operator would: the node has exited, or goes on with a folder that failed."""
-        member.disk_fails = False
+        member.failing = frozenset()
         self.fleet.kill(member.id, with_power=True)
         self._start(member.id)
+
+    async def _repair_in_order(self, member: Member) -> None:
+        """Stop a node whose disk works again as by SIGTERM.  Data that a failed sync left in doubt may be gone at its next start."""
+        member.failing = frozenset()
+        await self.fleet.stop(member.id, within_s=STOP_WITHIN_S)
+        self._unless_calm(self._start_after_crash, member)
+
+    def _start_after_crash(self, member: Member) -> None:
+        if not member.is_up:
+            member.files.crash(self.chance)
+            self._start(member.id)
 
     async def _skew_clock(self) -> None:
         self._some().clock.skew_ms = self.chance.choice((-3_000_000, -500, 0, 500, 3_000_000))
@@ -299,7 +322,7 @@ class Life:
         self.operator.may_remove_voters = False
         self.fleet.kill(member.id, with_power=True)
         member.files = member.new_disk()
-        member.directory_id = UUID(int=self.chance.getrandbits(128), version=4)
+        member.directory_id = new_id(self.chance)
         member.format(is_first=False)
         self._later(self._a_while(), self._start, member.id)
 

@@ -23,7 +23,7 @@ from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.wire import AnyResponse, Request
 from moldau.testing.clock import EPOCH_MS
 from moldau.testing.loop import Machine
-from proof.fleet.fleet import CLUSTER_ID, PORT, Fleet, host_of
+from proof.fleet.fleet import CLUSTER_ID, PORT, Fleet, Member, host_of
 
 TOPIC: Final = "t"
 PARTITIONS: Final = 2
@@ -178,13 +178,14 @@ class Operator(Client):
         wanted = [TopicPartitions(topic=TOPIC, partitions=list(range(PARTITIONS)))]
         await self.ask(self.anyone(), ElectLeadersRequest(election_type=0, topic_partitions=wanted, timeout_ms=5000))
 
-    async def remove_voter(self) -> None:
+    async def remove_some_voter(self) -> None:
+        if self.may_remove_voters:
+            await self.remove_voter(self.fleet.members[self.chance.choice(self.fleet.shape.controller_ids)])
+
+    async def remove_voter(self, member: Member) -> None:
         """Remove a voter.  The voter joins again by itself."""
-        if not self.may_remove_voters:
-            return
-        member = self.fleet.members[self.chance.choice(self.fleet.shape.controller_ids)]
         request = RemoveRaftVoterRequest(cluster_id=CLUSTER_ID, voter_id=member.id, voter_directory_id=member.directory_id)
         await self.ask(self.anyone(), request)
 
     async def do_something(self) -> Any:
-        await self.chance.choice((self.reassign, self.reassign, self.elect_preferred, self.remove_voter))()
+        await self.chance.choice((self.reassign, self.reassign, self.elect_preferred, self.remove_some_voter))()

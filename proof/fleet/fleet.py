@@ -9,7 +9,7 @@ A machine that is killed stops between two callbacks, without any clean-up.  Eve
 import asyncio
 import errno
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 from unittest.mock import patch
@@ -36,6 +36,8 @@ FOLDERS: Final = ("/data", "/more")
 """The log directories of a node, each on a disk of its own.  The first one has the metadata log; some fleets have no other."""
 CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qg"
 FIRST_CONTROLLER: Final = 101
+FAILING_CALLS: Final = (("pwrite", "sync", "sync_dir", "rename"), ("sync", "sync_dir"))
+"""The calls that a broken disk lets fail.  Mostly the page cache takes a write, and only the sync tells."""
 ENDS_WITHIN_S: Final = 60.0
 
 PROPERTIES: Final[Mapping[str, str]] = {
@@ -112,6 +114,7 @@ class Member:
         self.broker: BrokerServer | None = None
         self.failing: frozenset[str] = frozenset()
         """The folders whose disk fails."""
+        self._failing_calls = FAILING_CALLS[0]
         self.is_swapped = False
 
     def __repr__(self) -> str:
@@ -143,8 +146,13 @@ class Member:
         return files
 
     def _strike(self, call: str, path: str) -> Fault | None:
-        is_failing = any(path == folder or path.startswith(f"{folder}/") for folder in self.failing)
-        return Fault(errno.EIO) if is_failing and call in ("pwrite", "sync", "sync_dir", "rename") else None
+        is_failing = call in self._failing_calls and any(path == folder or path.startswith(f"{folder}/") for folder in self.failing)
+        return Fault(errno.EIO) if is_failing else None
+
+    def fail_disks(self, folders: Iterable[str]) -> None:
+        """Let the disks of these folders fail until `failing` is empty again."""
+        self.failing = frozenset(folders)
+        self._failing_calls = self.fleet.chance.choice(FAILING_CALLS)
 
     def format(self, *, is_first: bool) -> None:
         """Format the disk.  With `is_first` all nodes are formatted together; a later format makes a node that no other node knows."""

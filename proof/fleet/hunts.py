@@ -7,12 +7,19 @@ python -m proof.fleet --hunt --plants --seeds 40
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from proof.fleet.clients import Operator
-from proof.fleet.fleet import Member
-from proof.fleet.life import Life
+from moldau.metadata.image import PartitionRegistration
+from moldau.raft.machine.node import RaftNode
+from moldau.raft.roles import Unattached
+from moldau.replication.partition import Partition
+from moldau.types import TopicPartition
+from proof.fleet.clients import PARTITIONS, TOPIC, Operator
+from proof.fleet.fleet import SHAPES, Member
+from proof.fleet.life import STOP_WITHIN_S, Life
 
 BETWEEN_HUNTS_S: Final = 1.5
 QUIET_S: Final = 4.0
+BETWEEN_GLANCES_S: Final = 0.001
+SESSION_S: Final = 3.0
 GONE_S: Final = 12.0
 """Longer than a session of three seconds, an election and a request of a producer together."""
 
@@ -25,7 +32,7 @@ class Hunt(Life):
         until_s = self.loop.time() + self.chaos_s
         while self.loop.time() < until_s:
             await self.loop_sleep(self.chance.expovariate(1 / BETWEEN_HUNTS_S))
-            hunt = self.chance.choice(HUNTS)
+            hunt = self.chance.choice(HUNTS_IN_PAGE_CACHES if self.spares_page_caches else HUNTS)
             name = hunt.__name__.removeprefix("_")
             self.loop.trace.note(f"hunt {name}")
             self.result.done[f"fault: {name}"] += 1
@@ -54,7 +61,7 @@ class Hunt(Life):
     async def _power_fails_by_degrees(self) -> None:
         """The disks fail one after the other within a moment, and then all nodes are without power."""
         for member in self._shuffled_members():
-            member.failing = frozenset(self.fleet.folders)
+            member.fail_disks(self.fleet.folders)
             await self.loop_sleep(self.chance.choice((0.005, 0.05, 0.5)) * self.chance.random())
         for member in self.fleet.members.values():
             member.failing = frozenset()
@@ -100,9 +107,7 @@ class Hunt(Life):
 
     async def _one_is_gone(self) -> None:
         """A broker is gone for longer than its session.  All producers must get on without it."""
-        self._mend_everything()
-        await self.loop_sleep(QUIET_S)
-        if self._out_of_sync() is not None:
+        if not await self._all_in_sync():
             return
         leader = self._leader_of_partition()
         if leader is None:
@@ -113,6 +118,145 @@ class Hunt(Life):
         await self.loop_sleep(GONE_S / 2)
         if stuck := [one.number for one, count in zip(self.producers, before, strict=True) if len(one.acknowledged) == count]:
             self._wrong(f"{leader} is gone for {GONE_S:.0f} s, and producers {stuck} get nothing acknowledged")
+
+    async def _unclean_one_first(self) -> None:
+        """The last replica but one loses its power, and comes back alone: it may have lost what only its page cache held (KIP-966).
+
+        Only one node stops uncleanly, so nothing acknowledged may be lost.  The partition waits for the last one in sync.
+        """
+        found = await self._a_partition_in_sync()
+        if found is None or self.fleet.shape == SHAPES[0]:  # with three voters, nobody would decide anything
+            return
+        _, leader, others = found
+        first, last = self.chance.sample(others, 2)
+        await self.fleet.stop(first.id, within_s=STOP_WITHIN_S)
+        await self.loop_sleep(self.chance.choice((0.05, 0.5)) * self.chance.random())
+        self.fleet.kill(leader.id, with_power=True)
+        await self.loop_sleep(self.chance.choice((0.5, SESSION_S)) * self.chance.random())
+        await self.fleet.stop(last.id, within_s=GONE_S)
+        self._start(leader.id)
+        await self.loop_sleep(2 * SESSION_S)
+
+    async def _joins_from_an_earlier_life(self) -> None:
+        """A leader's proposal to take a follower back arrives late: the follower has lost its power and lives again (KIP-903).
+
+        Then all other replicas are killed.  The follower lacks what its power took, so it must not lead.
+        """
+        found = await self._a_partition_in_sync()
+        controller = self._active_controller()
+        if found is None or controller is None:
+            return
+        where, leader, others = found
+        follower, third = self.chance.sample(others, 2)
+        if controller in (leader, follower):
+            return
+        self.fleet.kill(follower.id, with_power=False)
+        if not await self._until(lambda: follower.id not in self._said(where).isr, 2 * SESSION_S):
+            return
+        self._start(follower.id)
+
+        def proposes() -> bool:
+            partition = self._replica(leader, where)
+            return partition is not None and partition.proposal is not None and follower.id in partition.proposal.isr
+
+        # The leader sends its proposal in the same instant.  So the line is cut when the follower may be taken back, a moment before.
+        await self._until(lambda: _may_be_in_sync(leader, follower), 2 * SESSION_S)
+        network = self.fleet.network
+        network.cut(leader.host, controller.host, both_ways=False)
+        if not await self._until(proposes, 1.0):
+            return
+        epoch = _epoch_at(controller, follower)
+        self.fleet.kill(follower.id, with_power=True)
+        network.cut(leader.host, follower.host)
+        self._start(follower.id)
+        await self._until(lambda: _epoch_at(controller, follower) != epoch and _may_be_in_sync(controller, follower), SESSION_S * 0.8)
+        network.heal()
+        network.cut(leader.host, follower.host)
+        network.cut(third.host, follower.host)
+        await self.loop_sleep(0.3 * self.chance.random())
+        for member in (leader, third):
+            self.fleet.kill(member.id, with_power=False)
+        if self.fleet.shape == SHAPES[0]:
+            network.heal()
+            self._start(third.id if self.chance.random() < 0.5 else leader.id)
+        await self.loop_sleep(2 * SESSION_S)
+
+    async def _removed_after_its_vote(self) -> None:
+        """A voter that is removed and joins again votes before it knows that it has joined, and is removed once more by the node that it
+        voted for, before that node can tell it.
+        """
+        leader = self._active_controller()
+        voters = [member for member in self._shuffled_members() if member.is_controller and member is not leader]
+        if leader is None or self.operator.may_remove_voters is False:
+            return
+        voter = voters[0]
+        removing = self.loop.start(self.operator.machine, self.operator.remove_voter(voter))
+        is_out = await self._until(lambda: not _counts(leader, voter) and not _counts(voter, voter), 2.0)
+        removing.cancel()
+        if not is_out or not await self._until(lambda: _counts(leader, voter), 3.0):
+            return
+        network = self.fleet.network
+        network.cut(leader.host, voter.host, both_ways=False)
+        await self._until(lambda: all(_counts(one, voter) for one in voters[1:]), 1.0)
+        self.fleet.kill(leader.id, with_power=False)
+        if await self._until(lambda: _waits_for_winner(voter), 3.0):
+            for one in voters[1:]:
+                network.cut(one.host, voter.host, both_ways=False)
+            if self.fleet.shape.controllers != 0 or len(voters) == 2:
+                self._start(leader.id)
+            await self._until(lambda: self._active_controller() is not None, 2.0)
+            removing = self.loop.start(self.operator.machine, self.operator.remove_voter(voter))
+            await self.loop_sleep(1.0)
+            removing.cancel()
+
+    async def _one_directory_fails(self) -> None:
+        """One directory of an in-sync follower fails, then everything loses its power.  The follower has not stored what it had appended."""
+        leader = self._leader_of_partition()
+        for member in self._shuffled_members():
+            if member is not leader and member.is_broker:
+                member.fail_disks(self.fleet.folders[-1:])
+                await self.loop_sleep(self.chance.choice((0.02, 0.2, 1.0)) * self.chance.random())
+        for member in self.fleet.members.values():
+            member.failing = frozenset()
+            self.fleet.kill(member.id, with_power=True)
+
+    # what the hunters see
+
+    async def _until(self, is_so: Callable[[], bool], within_s: float) -> bool:
+        """Let time pass until it is so.  False if it does not become so."""
+        until_s = self.loop.time() + within_s
+        while not is_so():
+            if self.loop.time() > until_s:
+                return False
+            await self.loop_sleep(BETWEEN_GLANCES_S)
+        return True
+
+    async def _all_in_sync(self) -> bool:
+        self._mend_everything()
+        return await self._until(lambda: self._out_of_sync() is None, QUIET_S)
+
+    async def _a_partition_in_sync(self) -> tuple[int, Member, list[Member]] | None:
+        """A partition whose replicas are all in sync: its number, its leader, and its followers.  None if that takes long."""
+        if not await self._all_in_sync():
+            return None
+        number = self.chance.randrange(PARTITIONS)
+        said = self._said(number)
+        members = self.fleet.members
+        return number, members[said.leader], [members[one] for one in said.replicas if one != said.leader]
+
+    def _said(self, number: int) -> PartitionRegistration:
+        images = self.watch.images
+        return images[max(images)].topics[TOPIC].partitions[number]
+
+    def _replica(self, member: Member, number: int) -> Partition | None:
+        return None if member.broker is None else member.broker.replicas.hosted.get(TopicPartition(TOPIC, number))
+
+    def _active_controller(self) -> Member | None:
+        for member in self.fleet.members.values():
+            node = _node(member)
+            if node is not None and node.is_leader:
+                return member
+        return None
 
     def _leader_of_partition(self) -> Member | None:
         leading = [
@@ -129,4 +273,39 @@ HUNTS: Final[tuple[Callable[[Hunt], Awaitable[None]], ...]] = (
     Hunt._voter_forgets,
     Hunt._moved_and_killed,
     Hunt._one_is_gone,
+    Hunt._one_directory_fails,
+    Hunt._removed_after_its_vote,
 )
+HUNTS_IN_PAGE_CACHES: Final[tuple[Callable[[Hunt], Awaitable[None]], ...]] = (
+    Hunt._answers_are_lost,
+    Hunt._moved_and_killed,
+    Hunt._unclean_one_first,
+    Hunt._joins_from_an_earlier_life,
+    Hunt._removed_after_its_vote,
+)
+"""The hunts of lives in which acknowledged records need not be on stable storage: at most one replica loses its page cache."""
+
+
+def _node(member: Member) -> RaftNode | None:
+    return None if member.shared is None else getattr(member.shared.driver, "node", None)
+
+
+def _counts(member: Member, voter: Member) -> bool:
+    """Tells whether a node takes another one for a voter."""
+    node = _node(member)
+    return node is not None and voter.id in node.voters.by_id
+
+
+def _waits_for_winner(member: Member) -> bool:
+    node = _node(member)
+    return node is not None and isinstance(node.role, Unattached) and node.role.election.has_voted and not node.role.election.has_leader
+
+
+def _epoch_at(member: Member, broker: Member) -> int:
+    """The broker epoch as a node knows it."""
+    known = None if member.shared is None else member.shared.loader.image.brokers.get(broker.id)
+    return -1 if known is None else known.epoch
+
+
+def _may_be_in_sync(member: Member, broker: Member) -> bool:
+    return member.shared is not None and broker.is_up and member.shared.loader.image.is_active(broker.id)

@@ -285,7 +285,7 @@ class Life:
             return
         member = self._leader_or_some()
         folders = self.fleet.folders
-        member.failing = frozenset(folders if self.chance.random() < 0.3 else [self.chance.choice(folders)])
+        member.fail_disks(folders if self.chance.random() < 0.3 else [self.chance.choice(folders)])
         self._later(self._a_while(), self._mend_disk, member)
 
     def _mend_disk(self, member: Member) -> None:

@@ -6,6 +6,7 @@ with planted("lost-log-stays-eligible"):
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any, Final
 from unittest.mock import patch
 
@@ -45,6 +46,13 @@ def _only_noted(image: MetadataImage, schema: Any, broker_id: int) -> Piece:
 def _without_fencing() -> Iterator[None]:
     with patch.object(heartbeats, "fence", _only_noted), patch.object(departures, "fence", _only_noted):
         yield
+
+
+def _of_any_life(refusal: Callable[..., ErrorCode]) -> Callable[..., ErrorCode]:
+    def patched(image: MetadataImage, broker_id: int, partition: Any, asked: Any, proposed: Any) -> ErrorCode:
+        return refusal(image, broker_id, partition, asked, [replace(one, broker_epoch=-1) for one in proposed])
+
+    return patched
 
 
 def _whoever_lives(self: Any, replica: int) -> bool:
@@ -145,8 +153,8 @@ PLANTS: Final[dict[str, tuple[str, Callable[[], Patch]]]] = {
         lambda: patch.object(delta, "merge", _same_epoch(delta.merge)),
     ),
     "stale-broker-epoch": (
-        "the controller takes in-sync sets from an earlier life of a broker (KIP-903)",
-        lambda: patch.object(elections, "check_broker_epoch", lambda *_: None),
+        "the controller takes a follower in sync that was so in an earlier life (KIP-903)",
+        lambda: patch.object(elections, "_isr_refusal", _of_any_life(elections._isr_refusal)),
     ),
     "any-in-sync-set": (
         "the controller takes every in-sync set that a broker proposes",

@@ -4,10 +4,11 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from proof.fleet.fleet import SHAPES
-from proof.fleet.hunts import Hunt
+from proof.fleet.hunts import HUNTS, HUNTS_IN_PAGE_CACHES, Hunt
 from proof.fleet.life import Life, live
 from proof.fleet.plants import PLANTS, planted
 
@@ -19,12 +20,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=20, help="how many")
     parser.add_argument("--shape", choices=[str(one) for one in SHAPES], help="only this one; otherwise the seed chooses")
     parser.add_argument("--hunt", action="store_true", help="lives that bring rare events together on purpose")
+    hunts = sorted({one.__name__.removeprefix("_") for one in (*HUNTS, *HUNTS_IN_PAGE_CACHES)})
+    parser.add_argument("--only", choices=hunts, help="hunt, and only in this way")
     parser.add_argument("--plant", choices=sorted(PLANTS), action="append", help="plant only this fault; may be given several times")
     parser.add_argument("--plants", action="store_true", help="plant each fault in turn, and tell which seed finds it")
     parser.add_argument("--verbose", action="store_true", help="show what the nodes log")
     given = parser.parse_args(arguments)
     shape = next((one for one in SHAPES if str(one) == given.shape), None)
-    kind = Hunt if given.hunt else Life
+    kind = partial(Hunt, only=given.only) if given.hunt or given.only else Life
     if given.plants or given.plant:
         return sum(not _found(name, kind, given.first, given.seeds) for name in given.plant or PLANTS)
     done: Counter[str] = Counter()
@@ -51,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(bool(bad))
 
 
-def _found(name: str, kind: type[Life], first: int, seeds: int) -> bool:
+def _found(name: str, kind: Callable[..., Life], first: int, seeds: int) -> bool:
     with planted(name):
         for number in range(seeds):
             result = live(first + number, kind=kind)

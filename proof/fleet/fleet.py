@@ -171,9 +171,7 @@ class Member:
         )
         chance = self.fleet.chance
         ids = [self.directory_id, *(new_id(chance) for _ in self.config.log_dirs[1:])]
-        format_storage(
-            self.files, request, now_ms=self.clock.now_ms(), new_id=lambda: ids.pop(0), new_salt=lambda: chance.randbytes(16)
-        )
+        format_storage(self.files, request, now_ms=self.clock.now_ms(), new_id=lambda: ids.pop(0), new_salt=lambda: chance.randbytes(16))
         self.files.sync_everything()
 
 

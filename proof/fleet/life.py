@@ -65,14 +65,23 @@ class Result:
 
 
 class Life:
-    """See the module.  Without `shape` the seed chooses."""
+    """See the module.  Without `shape` and `spares_page_caches` the seed chooses."""
 
-    def __init__(self, seed: int, *, shape: Shape | None = None, chaos_s: float = CHAOS_S, keep_trace: bool = False) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        shape: Shape | None = None,
+        spares_page_caches: bool | None = None,
+        chaos_s: float = CHAOS_S,
+        keep_trace: bool = False,
+    ) -> None:
         self.chaos_s: Final = chaos_s
         self.chance: Final = random.Random(seed)
         chosen = self.chance.choice(SHAPES)
         self.loop: Final = WatchedLoop(Trace(keep=keep_trace))
-        self.spares_page_caches: Final = self.chance.random() < 0.25
+        is_spared = self.chance.random() < 0.25
+        self.spares_page_caches: Final = is_spared if spares_page_caches is None else spares_page_caches
         """Whether acknowledged records need not be on stable storage, as with Kafka's defaults.  Then no power fails, except in hunts."""
         flush_policy = "os" if self.spares_page_caches else "ack"
         self.fleet: Final = Fleet(self.loop, self.chance, shape or chosen, flush_policy=flush_policy)
@@ -448,7 +457,9 @@ async def _all(work: "list[asyncio.Task[None]]") -> None:
     await asyncio.gather(*work)
 
 
-def live(seed: int, *, kind: type[Life] = Life, shape: Shape | None = None, chaos_s: float = CHAOS_S, verbose: bool = False) -> Result:
+def live(
+    seed: int, *, kind: Callable[..., Life] = Life, shape: Shape | None = None, chaos_s: float = CHAOS_S, verbose: bool = False
+) -> Result:
     """Run one life of this kind.
 
     Garbage is collected at its end only: a dead machine's `finally`s must not run at a moment that depends on memory.

@@ -6,7 +6,6 @@ with planted("lost-log-stays-eligible"):
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from typing import Any, Final
 from unittest.mock import patch
 
@@ -15,6 +14,7 @@ from moldau.metadata import brokers, delta, departures, elections, heartbeats, p
 from moldau.metadata.image import MetadataImage, PartitionRegistration
 from moldau.metadata.outcome import Piece
 from moldau.metadata.records import BrokerRegistrationChangeRecord
+from moldau.protocol.messages.alter_partition import BrokerState
 from moldau.raft.driver import RaftDriver
 from moldau.raft.machine.leading import Leading
 from moldau.raft.machine.node import RaftNode
@@ -50,7 +50,7 @@ def _without_fencing() -> Iterator[None]:
 
 def _of_any_life(refusal: Callable[..., ErrorCode]) -> Callable[..., ErrorCode]:
     def patched(image: MetadataImage, broker_id: int, partition: Any, asked: Any, proposed: Any) -> ErrorCode:
-        return refusal(image, broker_id, partition, asked, [replace(one, broker_epoch=-1) for one in proposed])
+        return refusal(image, broker_id, partition, asked, [BrokerState(broker_id=one.broker_id) for one in proposed])
 
     return patched
 

@@ -186,7 +186,7 @@ class Fleet:
         self.usual_slow_ms: Final = chance.choice((1, 5, 30))
         self.folders: Final = FOLDERS[: chance.choice((1, 2))]
         self.flush_policy: Final = flush_policy
-        self.network: Final = SimNetwork(loop, chance.getrandbits(64), a_weather(chance))
+        self.network: Final = SimNetwork(loop, chance.getrandbits(64), a_weather(chance), kernels_answer=True)
         self.members: Final[dict[int, Member]] = {}
         for node_id in dict.fromkeys((*shape.broker_ids, *shape.controller_ids)):
             self.members[node_id] = Member(self, node_id)

@@ -214,8 +214,12 @@ class SimListening:
 class SimNetwork:
     """A `Network` for every machine of a loop.  The task that calls says which machine it is."""
 
-    def __init__(self, loop: SimLoop, seed: int, weather: Weather | None = None) -> None:
+    def __init__(self, loop: SimLoop, seed: int, weather: Weather | None = None, *, kernels_answer: bool = False) -> None:
+        """`kernels_answer`: where a process died and its machine lives, ports refuse connections.  Otherwise nobody answers there."""
         self.loop = loop
+        self._kernels_answer = kernels_answer
+        self._refusing: dict[str, None] = {}
+        """The hosts whose process is dead, and whose kernel answers."""
         self.weather = weather or Weather()
         self._random = random.Random(seed)
         self._machines: dict[str, Machine] = {}
@@ -228,6 +232,7 @@ class SimNetwork:
     def add(self, machine: Machine) -> None:
         """Add a machine, for the first time or again."""
         self._machines[machine.host] = machine
+        self._refusing.pop(machine.host, None)
 
     # Network
 
@@ -243,7 +248,7 @@ class SimNetwork:
         machine = current_machine()
         target = machine.host if host in LOOPBACK else host
         await asyncio.sleep(self._delay())
-        while self._is_cut(machine.host, target) or not self._is_up(target):  # noqa: ASYNC110  the faults know of no events
+        while self._is_cut(machine.host, target) or not self._answers(target):  # noqa: ASYNC110  the faults know of no events
             # No machine refuses: the caller's own time-out ends the attempt.
             await asyncio.sleep(0.1)
         door = self._doors.get((target, port))
@@ -276,9 +281,9 @@ class SimNetwork:
         self._next_port += 1
         return self._next_port
 
-    def _is_up(self, host: str) -> bool:
+    def _answers(self, host: str) -> bool:
         machine = self._machines.get(host)
-        return machine is not None and machine.is_alive
+        return machine is not None and (machine.is_alive or host in self._refusing)
 
     # carrying
 
@@ -352,6 +357,8 @@ class SimNetwork:
         self.loop.trace.note(f"crash {machine.host} {silently}")
         self._doors = {key: door for key, door in self._doors.items() if door.machine is not machine}
         if not silently:
+            if self._kernels_answer:
+                self._refusing[machine.host] = None
             self._bury(machine.host)
 
     def revive(self, machine: Machine) -> None:

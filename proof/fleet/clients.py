@@ -64,6 +64,8 @@ class Client:
         self.machine: Final = Machine(host)
         self._buffers: Final = ReceiveBuffers()
         self._channels: dict[int, Channel] = {}
+        self._silent: int | None = None
+        """The broker that did not answer last.  The next question goes to another one, as with Kafka's clients."""
         fleet.network.add(self.machine)
 
     async def ask(self, broker_id: int, request: Request[AnyResponse]) -> AnyResponse | None:
@@ -76,12 +78,15 @@ class Client:
                     network, host, PORT, client_id=self.machine.host, timeout_s=TIMEOUT_S, buffers=self._buffers
                 )
                 self._channels[broker_id] = channel
-            return await channel.send(request)
+            answer = await channel.send(request)
         except (OSError, KafkaError):
+            self._silent = broker_id
             return None
+        self._silent = None
+        return answer
 
     def anyone(self) -> int:
-        return self.chance.choice(self.fleet.shape.broker_ids)
+        return self.chance.choice([one for one in self.fleet.shape.broker_ids if one != self._silent])
 
 
 class Producer(Client):

@@ -1,10 +1,12 @@
 """Clusters of several real nodes under faults, from seeds; `python -m proof.fleet --seeds 1000` runs more and longer lives."""
 
 import os
+from functools import partial
 
 import pytest
 
 from proof.fleet.fleet import SHAPES
+from proof.fleet.hunts import Hunt
 from proof.fleet.life import FAULTS, Result, live
 from proof.fleet.plants import planted
 
@@ -45,3 +47,24 @@ def test_a_planted_fault_is_found(plant: str) -> None:
     """docs/reliability/simulation.md says how many lives each fault takes."""
     with planted(plant):
         assert any(live(seed).violations for seed in range(3))
+
+
+@pytest.mark.parametrize(
+    ("plant", "hunt"),
+    [
+        ("end-told-after-failed-sync", "one_directory_fails"),
+        ("any-in-sync-set", "joins_from_an_earlier_life"),
+        ("stale-broker-epoch", "joins_from_an_earlier_life"),
+    ],
+)
+def test_a_rare_fault_is_hunted_down(plant: str, hunt: str) -> None:
+    kind = partial(Hunt, only=hunt)
+    assert not live(0, kind=kind).violations
+    with planted(plant):
+        assert any(live(seed, kind=kind).violations for seed in range(3))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_goes_wrong_when_it_is_hunted_for(seed: int) -> None:
+    result = live(seed, kind=Hunt, chaos_s=10.0)
+    assert not result.violations, f"seed {seed} ({result.shape}): {result.violations}"

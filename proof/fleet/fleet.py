@@ -36,7 +36,7 @@ FOLDERS: Final = ("/data", "/more")
 """The log directories of a node, each on a disk of its own.  The first one has the metadata log; some fleets have no other."""
 CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qg"
 FIRST_CONTROLLER: Final = 101
-FAILING_CALLS: Final = (("pwrite", "sync", "sync_dir", "rename"), ("sync", "sync_dir"))
+FAILING_CALLS: Final[tuple[tuple[str, ...], ...]] = (("pwrite", "sync", "sync_dir", "rename"), ("sync", "sync_dir"))
 """The calls that a broken disk lets fail.  Mostly the page cache takes a write, and only the sync tells."""
 ENDS_WITHIN_S: Final = 60.0
 

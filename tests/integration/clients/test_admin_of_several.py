@@ -1,6 +1,7 @@
-"""Admin calls about several groups, transactions and topics at once, and the options of single calls, against a broker in process."""
+"""Admin calls about several groups, transactions and topics at once, and the options of single calls, on our broker and on Apache Kafka."""
 
 import uuid
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,6 +11,7 @@ from moldau.clients.admin.groups import GroupDescription, GroupOffset
 from moldau.clients.errors import ClientError
 from moldau.errors import ErrorCode, KafkaError
 from moldau.testing.embedded import EmbeddedBroker
+from proof.kafka.apache import ApacheKafka
 
 OF_GROUPS = {
     AclOperation.READ,
@@ -26,15 +28,24 @@ def code_of(found: object) -> ErrorCode:
     return found.code
 
 
+@pytest.fixture(scope="module", params=["moldau", pytest.param("apache", marks=[pytest.mark.slow, pytest.mark.java])])
+def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
+    if request.param == "moldau":
+        yield request.getfixturevalue("moldau_broker").bootstrap_servers
+    else:
+        with ApacheKafka(properties={"group.initial.rebalance.delay.ms": "0"}) as kafka:
+            yield kafka.bootstrap
+
+
 @pytest.fixture
 def name() -> str:
     return f"n-{uuid.uuid4().hex[:12]}"
 
 
-async def test_several_groups(moldau_broker: EmbeddedBroker, name: str) -> None:
+async def test_several_groups(bootstrap: str, name: str) -> None:
     one, two, missing = f"{name}-1", f"{name}-2", f"{name}-3"
     place = TopicPartition(name, 0)
-    async with Admin(moldau_broker.bootstrap_servers) as admin:
+    async with Admin(bootstrap) as admin:
         await admin.topics.create([NewTopic(name, 1)])
         assert await admin.groups.alter_offsets(one, {place: 5}) == {place: None}
         assert await admin.groups.alter_offsets(two, {place: GroupOffset(7, 0, "so far")}) == {place: None}
@@ -49,12 +60,12 @@ async def test_several_groups(moldau_broker: EmbeddedBroker, name: str) -> None:
         deleted = await admin.groups.delete_each([one, missing, two])
         assert deleted[one] is deleted[two] is None
         assert code_of(deleted[missing]) is ErrorCode.GROUP_ID_NOT_FOUND
-        async with Consumer(moldau_broker.bootstrap_servers, group_id=one) as consumer:
+        async with Consumer(bootstrap, group_id=one) as consumer:
             assert await consumer.committed([place]) == {place: None}
 
 
-async def test_share_and_streams_groups_that_are_missing(moldau_broker: EmbeddedBroker, name: str) -> None:
-    async with Admin(moldau_broker.bootstrap_servers) as admin:
+async def test_share_and_streams_groups_that_are_missing(bootstrap: str, name: str) -> None:
+    async with Admin(bootstrap) as admin:
         for found in (
             await admin.share_groups.describe_each([name]),
             await admin.share_groups.delete_each([name]),
@@ -64,10 +75,10 @@ async def test_share_and_streams_groups_that_are_missing(moldau_broker: Embedded
         assert (await admin.share_groups.offsets_of_each([name])).keys() == {name}
 
 
-async def test_fenced_producers(moldau_broker: EmbeddedBroker, name: str) -> None:
+async def test_fenced_producers(bootstrap: str, name: str) -> None:
     async with (
-        Admin(moldau_broker.bootstrap_servers) as admin,
-        Producer(moldau_broker.bootstrap_servers, transactional_id=name) as producer,
+        Admin(bootstrap) as admin,
+        Producer(bootstrap, transactional_id=name) as producer,
     ):
         await producer.begin_transaction()
         await producer.send(name, b"a")
@@ -83,8 +94,8 @@ async def test_fenced_producers(moldau_broker: EmbeddedBroker, name: str) -> Non
             await producer.commit_transaction()
 
 
-async def test_topics_by_id_and_partitions_on_trial(moldau_broker: EmbeddedBroker, name: str) -> None:
-    async with Admin(moldau_broker.bootstrap_servers) as admin:
+async def test_topics_by_id_and_partitions_on_trial(bootstrap: str, name: str) -> None:
+    async with Admin(bootstrap) as admin:
         await admin.topics.create([NewTopic(name, 2)])
         (topic,) = [one for one in await admin.topics.list() if one.name == name]
         unknown = uuid.uuid4()
@@ -99,8 +110,8 @@ async def test_topics_by_id_and_partitions_on_trial(moldau_broker: EmbeddedBroke
         assert len((await admin.topics.describe_by_id([topic.topic_id]))[topic.topic_id].partitions) == 2  # type: ignore[union-attr]
 
 
-async def test_what_the_caller_may_do(moldau_broker: EmbeddedBroker) -> None:
-    async with Admin(moldau_broker.bootstrap_servers) as admin:
+async def test_what_the_caller_may_do(bootstrap: str) -> None:
+    async with Admin(bootstrap) as admin:
         asked = operations_of((await admin.describe_cluster(authorized_operations=True)).cluster_authorized_operations)
         assert asked is not None
         assert {AclOperation.ALTER, AclOperation.DESCRIBE} <= asked
@@ -108,10 +119,10 @@ async def test_what_the_caller_may_do(moldau_broker: EmbeddedBroker) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-async def test_what_the_caller_may_do_with_a_group(moldau_broker: EmbeddedBroker, name: str, protocol: str) -> None:
-    async with Admin(moldau_broker.bootstrap_servers) as admin:
+async def test_what_the_caller_may_do_with_a_group(bootstrap: str, name: str, protocol: str) -> None:
+    async with Admin(bootstrap) as admin:
         await admin.topics.create([NewTopic(name, 1)])
-        async with Consumer(moldau_broker.bootstrap_servers, group_id=name, topics=[name], group_protocol=protocol) as consumer:
+        async with Consumer(bootstrap, group_id=name, topics=[name], group_protocol=protocol) as consumer:
             while not consumer.assignment:
                 await consumer.poll(0.1)
             described = await admin.groups.describe(name, authorized_operations=True)
@@ -121,6 +132,7 @@ async def test_what_the_caller_may_do_with_a_group(moldau_broker: EmbeddedBroker
 
 
 async def test_brokers_of_moldau_issue_no_tokens(moldau_broker: EmbeddedBroker) -> None:
+    """Those of Apache Kafka do: `test_tokens`."""
     async with Admin(moldau_broker.bootstrap_servers) as admin:
         for ask in (admin.tokens.create, admin.tokens.describe):
             with pytest.raises(KafkaError) as caught:
@@ -128,10 +140,10 @@ async def test_brokers_of_moldau_issue_no_tokens(moldau_broker: EmbeddedBroker) 
             assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-async def test_what_the_caller_may_do_with_a_share_group(moldau_broker: EmbeddedBroker, name: str) -> None:
-    async with Admin(moldau_broker.bootstrap_servers) as admin:
+async def test_what_the_caller_may_do_with_a_share_group(bootstrap: str, name: str) -> None:
+    async with Admin(bootstrap) as admin:
         await admin.topics.create([NewTopic(name, 1)])
-        async with ShareConsumer(moldau_broker.bootstrap_servers, name, [name]) as consumer:
+        async with ShareConsumer(bootstrap, name, [name]) as consumer:
             while not consumer.assignment:
                 await consumer.poll(wait_s=0.1)
             described = (await admin.share_groups.describe_each([name], authorized_operations=True))[name]

@@ -1,6 +1,7 @@
 """TLS and SASL against Apache Kafka: clients with good credentials get in by every mechanism, and stay in when the credentials age."""
 
 import asyncio
+import base64
 import ssl
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from moldau import Admin, Consumer, Producer, ShareConsumer, TopicPartition
 from moldau.clients.errors import AuthenticationError
+from moldau.errors import ErrorCode, KafkaError
 from moldau.net.sasl import Credentials, OAuthBearer, Plain, Scram
 from proof.kafka.secured import PASSWORD, USER, SecuredKafka, unsecured_token
 
@@ -20,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("secur
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[SecuredKafka]:
-    with SecuredKafka() as kafka:
+    with SecuredKafka(properties={"delegation.token.secret.key": "of this test"}) as kafka:
         yield kafka
 
 
@@ -59,6 +61,33 @@ async def test_sasl(kafka: SecuredKafka, mechanism: str) -> None:
     assert kafka.certificates is not None
     context = kafka.certificates.client_context()
     await there_and_back(kafka.sasl, mechanism.lower(), ssl_context=context, sasl=CREDENTIALS[mechanism])
+
+
+async def test_tokens(kafka: SecuredKafka) -> None:
+    """Our brokers issue no tokens: `test_admin_of_several` holds their answer."""
+    assert kafka.certificates is not None
+    secure: dict[str, Any] = {"ssl_context": kafka.certificates.client_context()}
+    async with Admin(kafka.sasl, sasl=CREDENTIALS["SCRAM-SHA-512"], **secure) as admin:
+        token = await admin.tokens.create(renewers=["User:bob"], max_lifetime_ms=3_600_000)
+        assert (token.owner, token.requester) == (f"User:{USER}", f"User:{USER}")
+        async with asyncio.timeout(60):
+            while token.token_id not in {one.token_id for one in await admin.tokens.describe()}:  # noqa: ASYNC110  nothing announces it
+                await asyncio.sleep(0.02)
+        (described,) = await admin.tokens.describe([f"User:{USER}"])
+        assert (described.hmac, list(described.renewers)) == (token.hmac, ["User:bob"])
+        assert await admin.tokens.renew(token.hmac, period_ms=600_000) > described.issued_ms
+    for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+        login = Scram(token.token_id, base64.b64encode(token.hmac).decode(), mechanism, is_token=True)
+        await there_and_back(kafka.sasl, f"token-{mechanism.lower()}", sasl=login, **secure)
+        async with Admin(kafka.sasl, sasl=login, **secure) as admin:
+            with pytest.raises(KafkaError) as caught:
+                await admin.tokens.create()
+            assert caught.value.code is ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED  # a token begets no token
+    async with Admin(kafka.sasl, sasl=CREDENTIALS["SCRAM-SHA-512"], **secure) as admin:
+        await admin.tokens.expire(token.hmac)
+        with pytest.raises(KafkaError) as caught:
+            await admin.tokens.renew(b"unknown")
+        assert caught.value.code is ErrorCode.DELEGATION_TOKEN_NOT_FOUND
 
 
 async def test_kafkas_own_options(kafka: SecuredKafka) -> None:

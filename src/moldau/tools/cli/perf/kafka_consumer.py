@@ -42,22 +42,22 @@ def _parser() -> KafkaParser:
         "Measure how fast records can be read, as kafka-consumer-perf-test.sh does.",
         examples=["--bootstrap-server localhost:9092 --topic perf --num-records 1000000"],
     )
-    add_perf_options(parser, group=f"perf-consumer-{random.randrange(100_000)}")
+    add_perf_options(parser, group=f"perf-consumer-{random.randrange(100_000)}", shown_group="perf-consumer- and a number by chance")
     add = parser.add_argument
     add("--include", metavar="REGEX", help="read all topics with names that match")
     add("--from-latest", action="store_true", help="where the group has no offset, begin at the end, not at the beginning")
     return parser
 
 
-def add_perf_options(parser: KafkaParser, *, group: str) -> None:
-    """The options of both consumers' tools."""
+def add_perf_options(parser: KafkaParser, *, group: str, shown_group: str) -> None:
+    """The options of both consumers' tools.  `shown_group`: the default group as the help tells it."""
     parser.add_version()
     add = parser.add_argument
     add("--bootstrap-server", metavar="HOST:PORT", help="one or more brokers, comma separated")
     add("--topic", help="where from")
     add("--num-records", type=int, metavar="COUNT", help="number of records")
     add("--messages", type=int, metavar="COUNT", help="(deprecated) --num-records")
-    add("--group", default=group, help="the group to read as (%(default)s)")
+    add("--group", default=group, help=f"the group to read as ({shown_group})")
     add("--command-property", action="append", default=[], type=key_value, metavar="K=V", help="a setting of the consumer")
     add("--command-config", metavar="FILE", help="a properties file with settings of the consumer")
     add("--consumer.config", dest="consumer_config", metavar="FILE", help="(deprecated) --command-config")

@@ -41,7 +41,7 @@ def _parser() -> KafkaParser:
         "Measure how fast the members of a share group take records, as kafka-share-consumer-perf-test.sh does.",
         examples=["--bootstrap-server localhost:9092 --topic perf --num-records 100000 --threads 2"],
     )
-    add_perf_options(parser, group=GROUP)
+    add_perf_options(parser, group=GROUP, shown_group=GROUP)
     add = parser.add_argument
     add("--threads", type=positive, default=1, metavar="COUNT", help="members of the group (%(default)s)")
     add("--show-consumer-stats", action="store_true", help="print a line for each member")

@@ -71,6 +71,8 @@ def steps(folder: Path) -> Iterator[Step]:
     yield from transformed(folder)
     yield from loggers()
     yield from wrong_paths()
+    yield from wrong_methods()
+    yield from wrong_bodies(folder)
     yield from farewell()
 
 
@@ -279,6 +281,14 @@ def life_of_a_sink(folder: Path) -> Iterator[Step]:
     yield get("/connectors/k/topics", lambda answer: "lines" in answer.text)
     yield get("/connectors/k/offsets", lambda answer: "kafka_offset" in answer.text)
     yield get("/connectors?expand=info&expand=status")
+    known = {"kafka_topic": "lines", "kafka_partition": 0}
+    yield patch("/connectors/k/offsets", {"offsets": [{"partition": known, "offset": {"kafka_offset": 1}}]})
+    yield delete("/connectors/k/offsets")
+    yield put("/connectors/k/pause")
+    yield get("/connectors/k/status", states("PAUSED", "PAUSED", "PAUSED"))
+    yield delete("/connectors/k/offsets")
+    yield put("/connectors/k/resume")
+    yield get("/connectors/k/status", states("RUNNING", "RUNNING", "RUNNING"))
     yield put("/connectors/k/stop")
     yield get("/connectors/k/status", states("STOPPED"))
     yield get("/connectors/k/tasks", lambda answer: answer.json() == [])
@@ -412,6 +422,45 @@ def wrong_paths() -> Iterator[Step]:
     yield post("/connectors/nope/pause")
     yield post("/connectors/nope/tasks", [{"a": "b"}])
     yield put("/connectors/nope/fence")
+
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+PATHS = {
+    "/": "GET", "/health": "GET", "/connectors": "GET POST", "/connectors/nope": "GET DELETE", "/connectors/nope/config": "GET PUT PATCH",
+    "/connectors/nope/status": "GET", "/connectors/nope/topics": "GET", "/connectors/nope/topics/reset": "PUT",
+    "/connectors/nope/restart": "POST", "/connectors/nope/pause": "PUT", "/connectors/nope/resume": "PUT", "/connectors/nope/stop": "PUT",
+    "/connectors/nope/tasks": "GET POST", "/connectors/nope/tasks-config": "GET", "/connectors/nope/tasks/0/status": "GET",
+    "/connectors/nope/tasks/0/restart": "POST", "/connectors/nope/offsets": "GET PATCH DELETE", "/connectors/nope/fence": "PUT",
+    "/connector-plugins": "GET", "/connector-plugins/FileStreamSource/config": "GET",
+    "/connector-plugins/FileStreamSource/config/validate": "PUT", "/admin/loggers": "GET", "/admin/loggers/root": "GET PUT",
+}  # fmt: skip
+
+
+def wrong_methods() -> Iterator[Step]:
+    """Every path with every method that it does not have."""
+    for path, allowed in PATHS.items():
+        for method in METHODS:
+            if method not in allowed.split():
+                yield Step(method, path, {} if method in ("POST", "PUT", "PATCH") else None)
+
+
+def wrong_bodies(folder: Path) -> Iterator[Step]:
+    """Every path that takes a body, with bodies that it cannot take."""
+    yield put("/connectors/w/config", source(folder))
+    yield get("/connectors/w/status", states("RUNNING", "RUNNING"))
+    for method, path in (
+        ("PUT", "/connectors/w/config"), ("PATCH", "/connectors/w/config"), ("PATCH", "/connectors/w/offsets"),
+        ("PUT", "/connector-plugins/FileStreamSource/config/validate"), ("PUT", "/admin/loggers/org.apache.kafka.connect.nothing.here"),
+        ("POST", "/connectors"),
+    ):  # fmt: skip
+        for raw in (b"", b"{", b"[]", b"1", b'"text"', b"null"):
+            yield Step(method, path, raw=raw, headers={"Content-Type": "application/json"})
+        yield Step(method, path, raw=b"a=b", headers={"Content-Type": "application/x-www-form-urlencoded"})
+    yield put("/connectors/w/config", {"connector.class": SOURCE, "file": {"a": 1}})
+    yield put("/connectors/w/config", {"connector.class": SOURCE, "file": ["a"]})
+    yield put("/connectors/w/config", {"connector.class": SOURCE, "batch.size": 5, "topic": True})
+    yield delete("/connectors/w")
+    yield get("/connectors/w", status_is(404))
 
 
 def farewell() -> Iterator[Step]:

@@ -207,7 +207,7 @@ class Answers:
         return Answer(200, level_of(asked.path["logger"]))
 
     async def set_logger(self, asked: Asked) -> Answer:
-        level = bodies.an_object(asked.body or {}, "a level").get("level")
+        level = bodies.an_object(asked.body, "a level").get("level")
         if (asked.query.get("scope") or [""])[0].lower() == "cluster":
             await self._requests.set_logger_everywhere(asked.path["logger"], level)
             return NOTHING

@@ -63,7 +63,7 @@ def creation(found: Any) -> tuple[str, dict[str, str | None], Target | None]:
 
 def offset_changes(found: Any) -> list[tuple[Any, Any]]:
     """Errors: ConnectError, BadRequest."""
-    request = an_object({} if found is None else found, 'offsets, as in {"offsets": […]},')
+    request = an_object(found, 'offsets, as in {"offsets": […]},')
     for key in request:
         if key != "offsets":
             raise ConnectError(f'Unrecognized field "{key}": the one field is offsets')

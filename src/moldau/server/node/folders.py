@@ -31,7 +31,10 @@ def check_folders(metas: Mapping[str, MetaProperties | None], node_id: int) -> s
         if meta is None:
             cluster = next((other.cluster_id for other in known.values()), None)
             command = f"moldau storage format -t {cluster or '$(moldau storage random-uuid)'} -c FILE --standalone"
-            raise StartRefused(f"{path} is not formatted: run `{command}{' --ignore-formatted' if cluster else ''}`")
+            joins = f"{'' if cluster else '-t their cluster.id, and '}--no-initial-controllers instead of --standalone"
+            raise StartRefused(
+                f"{path} is not formatted: run `{command}{' --ignore-formatted' if cluster else ''}`.  To join others: {joins}"
+            )
         if meta.node_id != node_id:
             raise StartRefused(
                 f"{path}/meta.properties is of node {meta.node_id}, and node.id is {node_id}: "

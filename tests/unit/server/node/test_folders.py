@@ -13,7 +13,10 @@ def of(cluster_id: str) -> MetaProperties:
 
 
 def test_a_first_start_is_told_how_to_format() -> None:
-    with pytest.raises(StartRefused, match=r"^/one is not formatted: run `moldau storage format -t \$\(.*\) -c FILE --standalone`$"):
+    with pytest.raises(
+        StartRefused,
+        match=r"^/one is not formatted: run `moldau storage format -t \$\(.*\) -c FILE --standalone`.*--no-initial-contr",
+    ):
         check_folders({"/one": None}, 1)
 
 

@@ -160,7 +160,7 @@ class Cluster:
     async def send_to_controller(
         self, request: Request[AnyResponse], error_of: Callable[[AnyResponse], int], *, extra_s: float = 0.0
     ) -> AnyResponse:
-        """Send to the active controller, and again while `error_of` the answer says that another broker has become it.
+        """Send to the active controller, and again while that one cannot be reached, or while `error_of` the answer is NOT_CONTROLLER.
 
         Where KRaft runs, each broker forwards, and names any broker as the controller.  Where ZooKeeper runs, the controller alone answers.
 
@@ -168,16 +168,23 @@ class Cluster:
         """
 
         async def attempt() -> AnyResponse:
-            if not self.is_at_controllers and self.view.controller_id not in self.view.nodes:
+            if self.view.controller_id not in self.view.nodes:
                 await self.refresh([])
             known = self.view.controller_id if self.view.controller_id in self.view.nodes else None
-            answer = await self.send(request, node_id=known, extra_s=extra_s)
-            if error_of(answer) == ErrorCode.NOT_CONTROLLER and not self.is_at_controllers:
+            try:
+                answer = await self.send(request, node_id=known, extra_s=extra_s)
+            except Unreachable as error:
+                if known is None:
+                    raise
+                self.view = replace(self.view, controller_id=NO_LEADER)
+                raise KafkaError(ErrorCode.NOT_CONTROLLER, str(error)) from error
+            if error_of(answer) == ErrorCode.NOT_CONTROLLER:
                 self.view = replace(self.view, controller_id=NO_LEADER)
                 raise KafkaError(ErrorCode.NOT_CONTROLLER)
             return answer
 
-        return await retrying(attempt)
+        # A controller among `bootstrap` is active or names the active one: `send` asks that one, or another where it cannot be reached.
+        return await (self.send(request, extra_s=extra_s) if self.is_at_controllers else retrying(attempt))
 
     async def post(self, request: Request[AnyResponse], *, node_id: int) -> None:
         """Write a Produce with acks=0, which has no response."""

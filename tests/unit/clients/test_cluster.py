@@ -8,6 +8,8 @@ import pytest
 from moldau.clients.cluster import Cluster, Unreachable, parse_bootstrap, retrying
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+from moldau.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
+from moldau.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from moldau.protocol.wire import Request
 
 
@@ -119,3 +121,35 @@ async def test_retrying_gives_up_at_once_on_what_will_not_change() -> None:
     with pytest.raises(KafkaError):
         await retrying(attempt)
     assert len(calls) == 1
+
+
+class FakeBroker(FakeChannel):
+    """One of two brokers, of which 1 has just died and is still named as the controller."""
+
+    def __init__(self, asked: list[str]) -> None:
+        self.asked = asked
+
+    def version_of(self, request: type[Request[Any]]) -> int:
+        return request.VERSIONS[-1]
+
+    async def send(self, request: Any, version: int | None = None, *, timeout_s: float) -> Any:
+        self.asked.append(type(request).__name__)
+        if isinstance(request, UpdateFeaturesRequest):
+            return UpdateFeaturesResponse(error_code=0, results=[])
+        brokers = [MetadataResponseBroker(node_id=number, host="h", port=number) for number in (1, 2)]
+        return MetadataResponse(
+            brokers=brokers, topics=[], cluster_id="c", controller_id=1 if self.asked.count("MetadataRequest") == 1 else 2
+        )
+
+
+async def test_a_controller_that_cannot_be_reached_is_looked_for_again() -> None:
+    asked: list[str] = []
+
+    async def connect(host: str, port: int) -> Any:
+        if port == 1:
+            raise ConnectionRefusedError(111, "Connection refused")
+        return FakeBroker(asked)
+
+    async with Cluster([("h", 2)], connect) as cluster:
+        await cluster.send_to_controller(UpdateFeaturesRequest(feature_updates=[]), lambda answer: answer.error_code)
+    assert asked == ["MetadataRequest", "MetadataRequest", "UpdateFeaturesRequest"]

@@ -162,7 +162,16 @@ async def aiokafka_member(servers: str, topic: str, group: str, protocol: str, *
     await consumer.start()
     due_s = time.monotonic() + COMMIT_EVERY_S
     while not leaving.is_asked:
-        for partition, messages in (await consumer.getmany(timeout_ms=int(POLL_S * 1000))).items():
+        try:
+            handed_out = await consumer.getmany(timeout_ms=int(POLL_S * 1000))
+        except KafkaError as error:
+            if "RebalanceInProgressError" not in str(error):
+                raise
+            # A group that changes its protocol answers so to a member that waits in JoinGroup: GroupMetadataManager.convertToConsumerGroup.
+            # Java's client joins again; aiokafka tells its user, and joins again with the next call.
+            print(f"getmany: {error!r}", file=sys.stderr)
+            continue
+        for partition, messages in handed_out.items():
             note("G", [f"{partition.partition}:{messages[0].offset}-{messages[-1].offset}"])
         if not commits_itself and time.monotonic() > due_s:
             due_s = time.monotonic() + COMMIT_EVERY_S

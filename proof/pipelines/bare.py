@@ -20,6 +20,7 @@ from uuid import uuid4
 from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
+from proof.pipelines.patience import Patience
 from pyspark_moldau.options import read_options
 from pyspark_moldau.sink import BATCH_ID, QUERY_ID, StreamWriter
 from pyspark_moldau.source import StreamReader
@@ -140,7 +141,7 @@ class Checkpoint:
         part.replace(file)
 
 
-def run(source: dict[str, str], target: dict[str, str], checkpoint: Checkpoint) -> None:
+def run(source: dict[str, str], target: dict[str, str], checkpoint: Checkpoint, patience: Patience) -> None:
     """Copies all records that there are now.  Errors: Died, RuntimeError, KafkaError, OSError."""
     hands = [Hand() for _ in range(WRITERS + 2)]
     try:
@@ -149,6 +150,7 @@ def run(source: dict[str, str], target: dict[str, str], checkpoint: Checkpoint) 
         for batch_id, start, end in _batches(reader, checkpoint):
             _micro_batch(hands, reader, target, checkpoint.query_id, batch_id, (start, end))
             checkpoint.note("commits", batch_id, {})
+            patience.worked()
     finally:
         for hand in hands:
             hand.end()
@@ -207,11 +209,13 @@ def main(
     given = {"kafka.bootstrap.servers": bootstrap, "kafka.request.timeout.ms": "10000"}
     source = {**given, "subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": records_per_batch}
     sink = {**given, "topic": target, "checkpointLocation": checkpoint, "kafka.transaction.timeout.ms": transaction_timeout_ms}
+    patience = Patience()
     for _ in range(int(most_failures)):
         try:
-            run(source, sink, Checkpoint(Path(checkpoint)))
+            run(source, sink, Checkpoint(Path(checkpoint)), patience)
         except Exception as error:
             print("failed:", f"{type(error).__name__}: {error}"[:400], flush=True)
+            patience.wait()
         else:
             print("done", flush=True)
             return

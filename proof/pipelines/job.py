@@ -21,6 +21,7 @@ from moldau.pipelines.running.keeper import reason_of
 from moldau.pipelines.session import SHORT_LIVED, open_session
 from moldau.pipelines.streams import STRING, StreamsBuilder, Topology, TopologyError
 from moldau.pipelines.streams.spark import start
+from proof.pipelines.patience import Patience
 
 Begin = Callable[[], StreamingQuery]
 
@@ -93,9 +94,12 @@ def main(
     given = {"kafka.bootstrap.servers": bootstrap, "kafka.request.timeout.ms": "10000"}
     given["kafka.transaction.timeout.ms"] = transaction_timeout_ms
     begin = query_of(kind, spark, source, target, given, records_per_batch, checkpoint)
+    patience = Patience()
     for _ in range(int(most_failures)):
+        query = None
         try:
-            begin().awaitTermination()
+            query = begin()
+            query.awaitTermination()
         except TopologyError as error:  # the broker is away
             print("failed:", error, flush=True)
         except StreamingQueryException as error:
@@ -103,6 +107,9 @@ def main(
         else:
             print("done", flush=True)
             return
+        if query is not None and query.lastProgress is not None:
+            patience.worked()
+        patience.wait()
     sys.exit("it fails for good")
 
 

@@ -11,11 +11,12 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from moldau.pipelines.topics import create_topics
 from moldau.testing.child import NodeProcess
@@ -24,6 +25,7 @@ from proof.kafka.apache import ApacheKafka
 from proof.pipelines.kills import PARTITIONS, Trial, fill
 
 RECORDS: Final = 600
+MORE_FOR_TWO: Final = 1_200
 PER_BATCH: Final = 60
 TIMEOUT_MS: Final = 6_000
 ENDS_WITHIN_S: Final = 240.0
@@ -32,6 +34,32 @@ PROPERTIES: Final = {"transaction.abort.timed.out.transaction.cleanup.interval.m
 
 class Rivals(Trial):
     """One topic, and one driver or two."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.first: subprocess.Popen[bytes] | None = None
+
+    def stand_aside(self) -> None:
+        """Make room for a second driver beside the present one."""
+        self.first, self.driver = self.driver, None
+
+    def code_of_first(self) -> int:
+        assert self.first is not None
+        return self.first.wait(ENDS_WITHIN_S)
+
+    def end(self) -> None:
+        """Kill whatever still runs."""
+        for one in (self.first, self.driver):
+            if one is not None and one.poll() is None:
+                os.killpg(one.pid, signal.SIGKILL)
+                one.wait()
+
+    def failures(self) -> int:
+        return self.said().count("failed:")
+
+    def committed(self) -> int:
+        """The number of micro-batches that the checkpoint tells of."""
+        return len(list((self.folder / "checkpoint" / "commits").glob("[0-9]*")))
 
     def prepared(self) -> "Rivals":
         create_topics(self.broker.bootstrap, {self.source: {}, self.target: {}}, partitions=PARTITIONS)
@@ -58,9 +86,10 @@ class Rivals(Trial):
         self.wait((self.folder / "frozen.pid").exists, ENDS_WITHIN_S)
         assert (self.folder / "frozen.pid").exists(), f"the driver never came to {step}: {self.said()[-500:]}"
 
-    def thaw(self, pid: int) -> None:
+    def thaw(self, driver: subprocess.Popen[bytes] | None) -> None:
+        assert driver is not None
         os.kill(int((self.folder / "frozen.pid").read_text(encoding="ascii")), signal.SIGCONT)
-        os.killpg(pid, signal.SIGCONT)
+        os.killpg(driver.pid, signal.SIGCONT)
         (self.folder / "frozen.pid").unlink()
 
 
@@ -89,19 +118,18 @@ def older_checkpoint(trial: Rivals) -> str:
 
 
 def two_drivers(trial: Rivals) -> str:
+    """The first driver stands still until the second one is at work, so that they meet with most of the input before them."""
+    trial.more(MORE_FOR_TWO)
     trial.start_driver()
-    first = trial.driver
-    trial.wait((trial.folder / "checkpoint" / "commits" / "2").exists, ENDS_WITHIN_S)
-    trial.driver = None
+    trial.freeze_at("commit:before")
+    trial.stand_aside()
     trial.start_driver()
+    trial.wait(lambda: trial.committed() > 0, ENDS_WITHIN_S)
+    trial.thaw(trial.first)
     trial.ended()
-    assert first is not None
-    try:
-        code = first.wait(ENDS_WITHIN_S)
-    finally:
-        if first.poll() is None:
-            os.killpg(first.pid, signal.SIGKILL)
-    return f"the second came to the end, the first ended with {code}; {trial.said().count('failed:')} queries failed on the way"
+    code = trial.code_of_first()
+    assert trial.failures(), "the drivers never met"
+    return f"the second came to the end, the first ended with {code}; {trial.failures()} queries failed on the way"
 
 
 def frozen(trial: Rivals) -> str:
@@ -109,30 +137,23 @@ def frozen(trial: Rivals) -> str:
     for step in ("task:before", "batch:after", "commit:before", "end:before"):
         trial.start_driver(str(TIMEOUT_MS))
         trial.freeze_at(step)
-        assert trial.driver is not None
         time.sleep(2 * TIMEOUT_MS / 1000)
-        trial.thaw(trial.driver.pid)
+        trial.thaw(trial.driver)
         trial.ended()
         trial.more(200)
     trial.to_the_end()
-    return f"four times; {trial.said().count('failed:')} queries failed on the way"
+    assert trial.failures(), "no transaction timed out"
+    return f"four times; {trial.failures()} queries failed on the way"
 
 
 def frozen_and_replaced(trial: Rivals) -> str:
     """Freeze a driver.  Another driver takes its place and comes to the end, then the frozen driver goes on."""
     trial.start_driver(str(TIMEOUT_MS))
     trial.freeze_at("commit:before")
-    first = trial.driver
-    assert first is not None
-    trial.driver = None
+    trial.stand_aside()
     trial.to_the_end()
-    trial.thaw(first.pid)
-    try:
-        code = first.wait(ENDS_WITHIN_S)
-    finally:
-        if first.poll() is None:
-            os.killpg(first.pid, signal.SIGKILL)
-    return f"the thawed one ended with {code}; {trial.said().count('failed:')} queries failed on the way"
+    trial.thaw(trial.first)
+    return f"the thawed one ended with {trial.code_of_first()}; {trial.failures()} queries failed on the way"
 
 
 def broker_restarted(trial: Rivals) -> str:
@@ -149,7 +170,7 @@ def broker_restarted(trial: Rivals) -> str:
         count += 1
     if trial.driver is not None:
         trial.ended()
-    return f"{count} times; {trial.said().count('failed:')} queries failed on the way"
+    return f"{count} times; {trial.failures()} queries failed on the way"
 
 
 TRIALS: Final[dict[str, Callable[[Rivals], str]]] = {
@@ -180,8 +201,7 @@ def main(arguments: list[str] | None = None) -> None:
                 print(f"{name}: {found}; the output is the input, once", flush=True)
                 shutil.rmtree(folder)
             finally:
-                if trial.driver is not None:
-                    os.killpg(trial.driver.pid, signal.SIGKILL)
+                trial.end()
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
     python -m proof.pipelines.standalone --worker-pyspark /opt/worker
 
 The worker has a network namespace and a mount namespace.  `--worker-pyspark` is a folder that holds the packages pyspark and py4j and
-nothing else.  The job is submitted by the line of docs/how-to/run-pipelines.md, and both sides find Python as `python3` on their PATH.  In
-the middle of a flood its executors get SIGKILL, one after the other.  Every order must be judged once.
+nothing else.  The job is submitted by the line of docs/how-to/run-pipelines.md, and both sides find Python as `python3` on their PATH.
+Executors get SIGKILL, each in the middle of a micro-batch: its offsets are in the checkpoint and its commit is not.  Every verdict must be
+the oracle's, and be there once.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -23,18 +25,22 @@ from typing import Final
 
 import pyspark
 
+from moldau.pipelines import retail
 from moldau.pipelines.provision import java_environment
 from moldau.pipelines.running.pack import pack
 from moldau.pipelines.session import this_tree_first
-from moldau.pipelines.validation.faults import Sent
+from moldau.pipelines.validation import oracle
+from moldau.pipelines.validation.faults import FaultPlan, Sent, with_faults
 from moldau.pipelines.validation.ledger import Ledger
-from moldau.pipelines.validation.model import Line, Order, Topics
+from moldau.pipelines.validation.model import Topics
 from moldau.pipelines.validation.service import OrderService
 
 HERE, THERE = "10.77.31.1", "10.77.31.2"
 NAMESPACE: Final = "moldau-worker"
 PORT, BROKER_PORT = 17077, 19192
-FIRST, PER_BATCH = 100, 200
+FIRST, PER_BATCH = 100, 30
+FAULTS: Final = FaultPlan(held_back=20, lost_request=0, wrong_total=17, malformed=23)
+LOOK_S, LATER_S = 0.02, 0.4
 HIDDEN: Final = Path("/", *Path(__file__).parts[1:2])
 """The top folder that holds this tree and its environment: the worker finds it empty."""
 RUNNERS_LINE: Final = re.compile(r"\d{4}-\d\d-\d\d ")
@@ -96,9 +102,8 @@ def executor_of(worker: int, within_s: float) -> int:
     raise AssertionError("no executor runs in the worker's namespace")
 
 
-def orders(first: int, count: int) -> Iterator[Sent]:
-    for number in range(first, first + count):
-        yield Sent(Order(f"o{number}", f"c{number % 40}", f"s{number % 7}", 1_000_000 + number, (Line(1, 1, 1),), 1))
+def count_of(sent: Sequence[Sent]) -> int:
+    return sum(one.order is not None for one in sent)
 
 
 def wait_for(ledger: Ledger, verdicts: int, log: Path, within_s: float) -> float:
@@ -110,19 +115,59 @@ def wait_for(ledger: Ledger, verdicts: int, log: Path, within_s: float) -> float
     return time.monotonic() - begun
 
 
+class Checkpoint:
+    """What Spark writes about the micro-batches of the pipeline's one query."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def newest(self, name: str) -> int:
+        return max((int(path.name) for path in self.folder.glob(f"*/{name}/[0-9]*") if path.name.isdigit()), default=-1)
+
+    def under_way(self, after: int, within_s: float) -> int:
+        """Wait for a micro-batch later than `after` that is not committed.  Returns its number."""
+        deadline = time.monotonic() + within_s
+        while time.monotonic() < deadline:
+            newest = self.newest("offsets")
+            if newest > max(after, self.newest("commits")):
+                return newest
+            time.sleep(LOOK_S)
+        raise AssertionError(f"no micro-batch after {after} begins")
+
+
+def kill_in_a_micro_batch(checkpoint: Checkpoint, worker: int, after: int, wait_s: float, within_s: float) -> int:
+    """Kill the worker's executor `wait_s` after a micro-batch began.  Returns the micro-batch's number.
+
+    A micro-batch that was quicker than the strike does not count.
+    """
+    while True:
+        after = checkpoint.under_way(after, within_s)
+        executor = executor_of(worker, within_s)
+        time.sleep(wait_s)
+        os.kill(executor, signal.SIGKILL)
+        if checkpoint.newest("commits") < after:
+            return after
+
+
 def lines_of(log: Path) -> list[str]:
     """The lines that the runner itself wrote."""
     return [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if RUNNERS_LINE.match(line)]
 
 
+def _end(*_: object) -> None:
+    """End and remove what was started.  `timeout` sends its signal twice, and the second one would interrupt that."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit("ended by SIGTERM")
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--worker-pyspark", type=Path, required=True)
-    parser.add_argument("--flood", type=int, default=3_000, help="orders that are sent at once, between the kills (%(default)s)")
+    parser.add_argument("--orders", type=int, default=400, help="orders before and between the kills (%(default)s)")
     parser.add_argument("--kills", type=int, default=3, help="executors that get SIGKILL (%(default)s)")
-    parser.add_argument("--within", type=float, default=900.0, metavar="S", help="the longest wait for verdicts, in seconds (%(default)s)")
+    parser.add_argument("--within", type=float, default=300.0, metavar="S", help="the longest wait for one step, in seconds (%(default)s)")
     told = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # what was started is ended and removed
+    signal.signal(signal.SIGTERM, _end)
     folder = Path(tempfile.mkdtemp(prefix="standalone-"))
     print(folder, flush=True)
     java = java_environment().get("JAVA_HOME") or os.environ.get("JAVA_HOME", "")
@@ -161,10 +206,11 @@ def main(arguments: list[str] | None = None) -> None:
         worker = stack.enter_context(started(there, folder / "worker.log", bare))
         packed = pack(folder / "moldau.tar.gz")
         print(f"packed {len(packed)} distributions, {(folder / 'moldau.tar.gz').stat().st_size / 1e6:.0f} MB", flush=True)
-        (folder / "catalogue.json").write_text(json.dumps({"1": 10**9}), encoding="ascii")
+        catalogue = retail.catalogue()
+        (folder / "catalogue.json").write_text(json.dumps(catalogue), encoding="ascii")
         (folder / "orders.toml").write_text(
             f'bootstrap_servers = "{HERE}:{BROKER_PORT}"\ncheckpoint = "{folder}/checkpoint"\nrules.catalogue = "{folder}/catalogue.json"\n'
-            f"rules.most_cents_a_day = 1000000\nmax_records_per_batch = {PER_BATCH}\n",
+            f"max_records_per_batch = {PER_BATCH}\n",
             encoding="utf-8",
         )
         topics = Topics()
@@ -181,23 +227,29 @@ def main(arguments: list[str] | None = None) -> None:
         ]
         log = folder / "job.log"
         stack.enter_context(started([*submit, script, "run", "order-validation", "--config", str(folder / "orders.toml")], log, ours))
+        sent = list(with_faults(retail.orders(told.orders), FAULTS))
+        checkpoint, after = Checkpoint(folder / "checkpoint"), -1
         with closing(Ledger(f"{HERE}:{BROKER_PORT}", topics)) as ledger:
-            service.send(orders(0, FIRST))
-            took_s = wait_for(ledger, FIRST, log, told.within)
-            print(f"the first {FIRST} orders were judged after {took_s:.0f} s, start included", flush=True)
-            service.send(orders(FIRST, told.flood))
+            service.send(sent[:FIRST])
+            took_s = wait_for(ledger, count_of(sent[:FIRST]), log, told.within)
+            print(f"the first {len(ledger.verdicts)} orders were judged after {took_s:.0f} s, start included", flush=True)
+            service.send(sent[FIRST:])
             for number in range(told.kills):
-                wait_for(ledger, FIRST + (number + 1) * told.flood // (told.kills + 2), log, told.within)
-                os.kill(executor_of(worker.pid, told.within), signal.SIGKILL)
-                print(f"executor killed with {len(ledger.verdicts)} of {FIRST + told.flood} judged", flush=True)
-            took_s = wait_for(ledger, FIRST + told.flood, log, told.within)
-            print(f"all were judged {took_s:.0f} s later", flush=True)
+                after = kill_in_a_micro_batch(checkpoint, worker.pid, after, number * LATER_S, told.within)
+                ledger.read(0.1)
+                print(f"executor killed in micro-batch {after}, with {len(ledger.verdicts)} of {told.orders} judged", flush=True)
+            took_s = wait_for(ledger, told.orders, log, told.within)
+            print(f"all were judged {took_s:.0f} s later, in {checkpoint.newest('commits') + 1} micro-batches", flush=True)
             while ledger.read(2.0):
                 pass
-            states = {str(one.outcome.state) for one in ledger.verdicts.values()}
-            assert (states, ledger.repeats, ledger.contradictions) == ({"VALIDATED"}, 0, []), (states, ledger.repeats)
+            expected = oracle.expect(sent, catalogue, *ledger.freed)
+            assert oracle.differences(expected.orders, ledger.outcomes()) == []
+            assert (ledger.repeats, ledger.contradictions) == (0, [])
+            assert ledger.dead_letter_counts() == expected.dead_letters
+            states = Counter(str(one.state) for one in ledger.outcomes().values())
+            print(f"{dict(states)}, {expected.dead_letters.total()} dead letters", flush=True)
         print(*[line for line in lines_of(log) if "ended (" in line], sep="\n")
-    print(f"Spark {pyspark.__version__}: every order was judged once", flush=True)
+    print(f"Spark {pyspark.__version__}: every order has the oracle's verdict, once", flush=True)
 
 
 if __name__ == "__main__":

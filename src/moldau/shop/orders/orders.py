@@ -18,7 +18,7 @@ from moldau.shop.orders.view import View
 from moldau.shop.settings import Settings
 from moldau.shop.web.keys import digest_of, id_of, other_body
 from moldau.shop.web.problems import Problem
-from moldau.shop.writer import Writer
+from moldau.shop.writer import Unavailable, Writer
 
 MOST_WAITING: Final = 10_000
 
@@ -84,15 +84,17 @@ class Orders:
             left = [one for one in self._waiting.pop(order_id, []) if one is not judged]
             if left:
                 self._waiting[order_id] = left
+        if judged.done():
+            judged.result()
         found = self._view.get(order_id)
         return found.body if found else None
 
     def let_go(self) -> None:
-        """End the waiting of all requests: nothing more is heard of their orders here.  They look once more, and are told so."""
+        """End the waiting of all requests with Unavailable: nothing more is heard of their orders here."""
         for waiting in self._waiting.values():
             for judged in waiting:
                 if not judged.done():
-                    judged.set_result(None)
+                    judged.set_exception(Unavailable("the shop lost its connection to the brokers"))
 
     def search(self, query: str) -> list[str]:
         return self._view.search(query)

@@ -81,7 +81,9 @@ def test_it_stops_at_any_moment_and_starts_again(tmp_path: Path, port: int) -> N
     folder = tmp_path / "three"
     preparing = Up(folder, port)
     preparing.wait_for((folder / "node-1" / "server.properties").exists)
-    assert preparing.end(signal.SIGINT) in (0, 130)
+    # Python ends itself by the signal when it came while a dataclass ran generated source.  A shell calls both endings 130.
+    assert preparing.end(signal.SIGINT) in (0, 130, -signal.SIGINT)
+    assert "Traceback" not in preparing.text
 
     launching = Up(folder, None if (folder / "node-3" / "data" / "meta.properties").exists() else port)
     launching.wait_for((folder / "node-1" / "server.log").exists)

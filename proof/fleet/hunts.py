@@ -19,6 +19,8 @@ from proof.fleet.life import STOP_WITHIN_S, Life
 BETWEEN_HUNTS_S: Final = 1.5
 QUIET_S: Final = 4.0
 BETWEEN_GLANCES_S: Final = 0.001
+ANSWERED_S: Final = 0.01
+"""A producer has its answer by then."""
 SESSION_S: Final = 3.0
 GONE_S: Final = 12.0
 """Longer than a session of three seconds, an election and a request of a producer together."""
@@ -221,15 +223,32 @@ class Hunt(Life):
             removing.cancel()
 
     async def _one_directory_fails(self) -> None:
-        """One directory of each follower fails, then everything loses its power.  Nothing that was in doubt may have been acknowledged."""
-        leader = self._leader_of_partition()
-        for member in self._shuffled_members():
-            if member is not leader and member.is_broker:
-                member.fail_disks(self.fleet.folders[-1:])
-                await self.loop_sleep(self.chance.choice((0.02, 0.2, 1.0)) * self.chance.random())
+        """The directory of each follower of a partition fails.  All power fails once the leader has acknowledged more than it had
+        then, and one follower comes back last: the others are out of sync by then.  Nothing that was in doubt may have been acknowledged.
+        """
+        found = await self._a_partition_in_sync()
+        if found is None:
+            return
+        number, leader, followers = found
+        led = self._replica(leader, number)
+        replicas = [self._replica(one, number) for one in followers]
+        if led is None or None in replicas:
+            return
+        end = led.log.log_end_offset
+        pause_s = self.chance.choice((0.0, 0.0, 0.02, 0.2))
+        for follower, replica in zip(followers, replicas, strict=True):
+            assert replica is not None
+            follower.fail_disks([folder for folder in self.fleet.folders if replica.log.directory.startswith(f"{folder}/")])
+            await self.loop_sleep(pause_s * self.chance.random())
+        await self._until(lambda: led.acknowledged_offset > end, SESSION_S / 2)
+        await self.loop_sleep(ANSWERED_S)
         for member in self.fleet.members.values():
             member.failing = frozenset()
             self.fleet.kill(member.id, with_power=True)
+        for member in self.fleet.members.values():
+            if member is not followers[-1]:
+                self._start(member.id)
+        await self.loop_sleep(self.chance.random() * QUIET_S)
 
     # what the hunters see
 
@@ -262,6 +281,9 @@ class Hunt(Life):
     def _replica(self, member: Member, number: int) -> Partition | None:
         return None if member.broker is None else member.broker.replicas.hosted.get(TopicPartition(TOPIC, number))
 
+    def _led_by(self, member: Member) -> list[Partition]:
+        return [] if member.broker is None else [one for one in member.broker.replicas.hosted.values() if one.is_leader]
+
     def _active_controller(self) -> Member | None:
         for member in self.fleet.members.values():
             node = _node(member)
@@ -270,11 +292,7 @@ class Hunt(Life):
         return None
 
     def _leader_of_partition(self) -> Member | None:
-        leading = [
-            member
-            for member in self.fleet.brokers
-            if member.broker is not None and any(each.is_leader for each in member.broker.replicas.hosted.values())
-        ]
+        leading = [member for member in self.fleet.brokers if self._led_by(member)]
         return self.chance.choice(leading) if leading else None
 
 

@@ -127,14 +127,15 @@ def _time_windows(given: dict[str, Any]) -> TimeWindows:
     return TimeWindows(given["size"], given["grace"], given["advance"])
 
 
-def _cogrouped(builder: StreamsBuilder, a: KStream) -> CogroupedStream:
-    b = builder.stream("b", value=STRING).group_by(lambda key, value: key)
-    return a.group_by_key().cogroup(_added).cogroup(b, _added_behind)
+def _cogrouped(builder: StreamsBuilder, a: KStream, given: dict[str, Any]) -> CogroupedStream:
+    b = builder.stream("b", value=STRING)
+    grouped = b.group_by(lambda key, value: key) if given.get("repartitions", True) else b.group_by_key()
+    return a.group_by_key().cogroup(_added).cogroup(grouped, _added_behind)
 
 
 def _cogrouped_sessions(builder: StreamsBuilder, a: KStream, given: dict[str, Any]) -> KTable:
     windows = SessionWindows(given["gap"], given["grace"])
-    return _closing(_cogrouped(builder, a).session_windowed_by(windows).aggregate(str, _merged), given)
+    return _closing(_cogrouped(builder, a, given).session_windowed_by(windows).aggregate(str, _merged), given)
 
 
 def _time_limit(a: KStream, given: dict[str, Any]) -> KTable:
@@ -323,12 +324,12 @@ TWO_TOPICS: Final[dict[str, Callable[[StreamsBuilder, KStream, dict[str, Any]], 
     "versioned tables": _tables,
     "versioned foreign key": _foreign,
     "tables grouped": lambda builder, a, given: _grouped_table(_tables(builder, a, given), given),
-    "cogrouped": lambda builder, a, given: _cogrouped(builder, a).aggregate(str),
+    "cogrouped": lambda builder, a, given: _cogrouped(builder, a, given).aggregate(str),
     "cogrouped windowed": lambda builder, a, given: _closing(
-        _cogrouped(builder, a).windowed_by(_time_windows(given)).aggregate(str), given
+        _cogrouped(builder, a, given).windowed_by(_time_windows(given)).aggregate(str), given
     ),
     "cogrouped sliding": lambda builder, a, given: _closing(
-        _cogrouped(builder, a).windowed_by(SlidingWindows(given["size"], given["grace"])).aggregate(str), given
+        _cogrouped(builder, a, given).windowed_by(SlidingWindows(given["size"], given["grace"])).aggregate(str), given
     ),
     "cogrouped sessions": _cogrouped_sessions,
 }

@@ -77,7 +77,6 @@ class Member:
             except (KafkaError, OSError, Unreachable) as error:
                 schedule.done[type(error).__name__] += 1
                 await asyncio.sleep(0.1)
-        self._accept_implicitly()
         await consumer.close()
         for place in self._said.keys() - self._told:
             schedule.say(f"{self.machine.host} was never told of its acknowledgement of {place}")
@@ -100,6 +99,7 @@ class Member:
         if schedule.is_wild and choice.random() < 0.03:
             await asyncio.sleep(choice.choice((1.0, LOCK_S + 1)))
         if choice.random() < 0.3:
+            self._accept_implicitly()
             await consumer.commit()
 
     def _accept_implicitly(self) -> None:

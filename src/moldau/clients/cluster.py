@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from moldau.clients.errors import AuthenticationError
+from moldau.clients.errors import AuthenticationError, FatalError
 from moldau.clients.older import fitted, in_newest_form
 from moldau.clients.view import EMPTY, ClusterView, Node
 from moldau.errors import ErrorCode, KafkaError
@@ -89,6 +89,9 @@ class Cluster:
         self.view: ClusterView = EMPTY
         self.is_at_controllers = False
         """Whether `bootstrap` are controllers: these serve no Metadata."""
+        self._refusal: str | None = None
+        self.connection_creations = 0
+        self.requests = 0
 
     @classmethod
     def connect(
@@ -154,6 +157,7 @@ class Cluster:
         version = channel.version_of(type(request))
         if max_version is not None:
             version = min(max_version, version)
+        self.requests += 1
         answer = await channel.send(fitted(request, version), version, timeout_s=self._answer_within_s + extra_s)
         return in_newest_form(request, version, answer)
 
@@ -262,15 +266,35 @@ class Cluster:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic_partition}")
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic_partition} has no leader")
 
+    @property
+    def connection_count(self) -> int:
+        """The connections that are open."""
+        return sum(not channel.is_closed for channel in self._channels.values())
+
     async def _open(self, address: tuple[str, int]) -> Channel:
         async with self._opening.setdefault(address, asyncio.Lock()):
+            self._check_open()
             channel = self._channels.get(address)
             if channel is not None and not channel.is_closed and asyncio.get_running_loop().time() >= channel.retire_at:
                 channel.retire()
                 channel = None
             if channel is None or channel.is_closed:
-                channel = self._channels[address] = await self._connect(*address)
+                channel = await self._connect(*address)
+                if self._refusal is not None:  # `end` was called meanwhile
+                    channel.close()
+                    self._check_open()
+                self.connection_creations += 1
+                self._channels[address] = channel
             return channel
+
+    def _check_open(self) -> None:
+        if self._refusal is not None:
+            raise FatalError(ErrorCode.INVALID_REQUEST, self._refusal)
+
+    def end(self, detail: str) -> None:
+        """Close, and refuse every later request with a FatalError of this detail."""
+        self._refusal = detail
+        self.close()
 
     def close(self) -> None:
         channels = list(self._channels.values())

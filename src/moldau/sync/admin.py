@@ -108,6 +108,9 @@ class Admin:
     def unregister_broker(self, broker_id: int) -> None:
         self._portal.run(self._admin.unregister_broker(broker_id))
 
+    def metrics(self) -> dict[str, float]:
+        return self._portal.call(self._admin.metrics)
+
     def close(self) -> None:
         self._portal.run(self._admin.close())
 

@@ -1,4 +1,4 @@
-"""Large batches are compressed on threads, in order, whichever client reads and however a producer ends."""
+"""Large batches are compressed on threads, in order, whoever reads and however a producer ends, on our broker and on Apache Kafka."""
 
 import asyncio
 import random
@@ -13,7 +13,8 @@ from moldau import Consumer, NewTopic, Producer, TopicPartition, sync
 from moldau.clients.errors import RetriableError
 from moldau.clients.producer.off_loop import LARGE_BYTES, CompressionThreads
 from moldau.protocol.records.compression import Codec
-from moldau.testing.embedded import EmbeddedBroker
+
+pytestmark = pytest.mark.xdist_group("both brokers")
 
 T = TypeVar("T")
 
@@ -22,9 +23,9 @@ CODECS = ["gzip", "snappy", "lz4", "zstd"]
 
 
 @pytest.fixture
-def topic(moldau_broker: EmbeddedBroker) -> str:
+def topic(bootstrap: str) -> str:
     name = f"t-{uuid.uuid4().hex[:12]}"
-    with sync.Admin(moldau_broker.bootstrap_servers) as admin:
+    with sync.Admin(bootstrap) as admin:
         admin.topics.create([NewTopic(name, PARTITIONS)])
     return name
 
@@ -51,9 +52,9 @@ def values_of(count: int) -> list[bytes]:
     return [b"%d " % number + choice.randbytes(20) * 10 for number in range(count)]
 
 
-async def read(broker: EmbeddedBroker, topic: str, count: int) -> dict[int, list[bytes | None]]:
+async def read(bootstrap: str, topic: str, count: int) -> dict[int, list[bytes | None]]:
     found: dict[int, list[bytes | None]] = {index: [] for index in range(PARTITIONS)}
-    async with Consumer(broker.bootstrap_servers) as consumer, asyncio.timeout(60):
+    async with Consumer(bootstrap) as consumer, asyncio.timeout(60):
         await consumer.assign({TopicPartition(topic, index): 0 for index in range(PARTITIONS)})
         while sum(map(len, found.values())) < count:
             for records in await consumer.poll():
@@ -62,12 +63,10 @@ async def read(broker: EmbeddedBroker, topic: str, count: int) -> dict[int, list
 
 
 @pytest.mark.parametrize("codec", CODECS)
-async def test_large_and_small_batches_keep_their_order(moldau_broker: EmbeddedBroker, topic: str, codec: str) -> None:
+async def test_large_and_small_batches_keep_their_order(bootstrap: str, topic: str, codec: str) -> None:
     threads = Watched()
     values = values_of(8000)
-    async with Producer(
-        moldau_broker.bootstrap_servers, compression_type=codec, batch_size=600_000, linger_ms=5, off_loop=threads
-    ) as producer:
+    async with Producer(bootstrap, compression_type=codec, batch_size=600_000, linger_ms=5, off_loop=threads) as producer:
         for index in range(PARTITIONS):
             producer.send(topic, b"first", partition=index)
         for number, value in enumerate(values):
@@ -76,7 +75,7 @@ async def test_large_and_small_batches_keep_their_order(moldau_broker: EmbeddedB
                 await asyncio.sleep(0)
         await producer.flush()
         retries = producer.metrics()["producer.record.retry.total"]
-    assert await read(moldau_broker, topic, len(values) + PARTITIONS) == {
+    assert await read(bootstrap, topic, len(values) + PARTITIONS) == {
         index: [b"first", *values[index::PARTITIONS]] for index in range(PARTITIONS)
     }
     assert threads.threads
@@ -87,29 +86,25 @@ async def test_large_and_small_batches_keep_their_order(moldau_broker: EmbeddedB
     assert await threads.run(threading.get_ident) == threading.get_ident(), "closed threads leave the work to the loop"
 
 
-def test_a_blocking_producer(moldau_broker: EmbeddedBroker, topic: str) -> None:
+def test_a_blocking_producer(bootstrap: str, topic: str) -> None:
     values = values_of(4000)
-    with sync.Producer(moldau_broker.bootstrap_servers, compression_type="gzip", batch_size=LARGE_BYTES[Codec.GZIP] * 4) as producer:
+    with sync.Producer(bootstrap, compression_type="gzip", batch_size=LARGE_BYTES[Codec.GZIP] * 4) as producer:
         producer.send_many(topic, values, partition=0)
-    assert asyncio.run(read(moldau_broker, topic, len(values)))[0] == values
+    assert asyncio.run(read(bootstrap, topic, len(values)))[0] == values
 
 
-async def test_transactions(moldau_broker: EmbeddedBroker, topic: str) -> None:
+async def test_transactions(bootstrap: str, topic: str) -> None:
     values = values_of(2000)
-    async with Producer(
-        moldau_broker.bootstrap_servers, transactional_id=topic, compression_type="gzip", batch_size=LARGE_BYTES[Codec.GZIP] * 4
-    ) as producer:
+    async with Producer(bootstrap, transactional_id=topic, compression_type="gzip", batch_size=LARGE_BYTES[Codec.GZIP] * 4) as producer:
         for part in (values[:1000], values[1000:]):
             async with producer.transaction():
                 await producer.send_many(topic, part, partition=1)
-    found = (await read(moldau_broker, topic, len(values)))[1]
+    found = (await read(bootstrap, topic, len(values)))[1]
     assert found == values
 
 
-async def test_a_producer_that_is_stopped_while_it_compresses(moldau_broker: EmbeddedBroker, topic: str) -> None:
-    producer = await Producer(
-        moldau_broker.bootstrap_servers, compression_type="gzip", compression_gzip_level=9, batch_size=900_000
-    ).start()
+async def test_a_producer_that_is_stopped_while_it_compresses(bootstrap: str, topic: str) -> None:
+    producer = await Producer(bootstrap, compression_type="gzip", compression_gzip_level=9, batch_size=900_000).start()
     await producer.send(topic, b"a", partition=0)
     deliveries = [producer.send(topic, value, partition=0) for value in values_of(3000)]
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The blocking clients: from one thread, from many, and inside a program that has a loop of its own."""
+"""The blocking clients, on our broker and on Apache Kafka: from one thread, from many, and inside a program that has a loop of its own."""
 
 import asyncio
 import threading
@@ -8,9 +8,8 @@ import pytest
 
 from moldau import TopicPartition
 from moldau.sync import Consumer, Producer
-from moldau.testing.process import BrokerProcess
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("clients")]
+pytestmark = pytest.mark.xdist_group("both brokers")
 
 
 @pytest.fixture
@@ -18,13 +17,13 @@ def topic() -> str:
     return f"t-{uuid.uuid4().hex[:12]}"
 
 
-def test_there_and_back(broker: BrokerProcess, topic: str) -> None:
-    with Producer(broker.bootstrap) as producer:
+def test_there_and_back(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap) as producer:
         where = producer.send(topic, b"a", key=b"k").result(60)
         producer.send(topic, b"b")
         assert producer.send_many(topic, [b"c", b"d"]).record_count == 2
     assert (where.topic, where.offset) == (topic, 0)
-    with Consumer(broker.bootstrap, group_id=topic, topics=[topic], auto_offset_reset="earliest") as consumer:
+    with Consumer(bootstrap, group_id=topic, topics=[topic], auto_offset_reset="earliest") as consumer:
         found = []
         for record in consumer:
             found.append(record.value)
@@ -32,14 +31,14 @@ def test_there_and_back(broker: BrokerProcess, topic: str) -> None:
                 break
         consumer.commit({TopicPartition(topic, 0): 4})
     assert found == [b"a", b"b", b"c", b"d"]
-    with Consumer(broker.bootstrap, group_id=topic) as consumer:
+    with Consumer(bootstrap, group_id=topic) as consumer:
         committed = consumer.committed([TopicPartition(topic, 0)])[TopicPartition(topic, 0)]
         assert committed is not None
         assert committed.offset == 4
 
 
-def test_many_threads_send_in_their_own_order(broker: BrokerProcess, topic: str) -> None:
-    with Producer(broker.bootstrap, buffer_memory=1_000_000) as producer:
+def test_many_threads_send_in_their_own_order(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap, buffer_memory=1_000_000) as producer:
 
         def work(name: int) -> None:
             for number in range(2000):
@@ -51,7 +50,7 @@ def test_many_threads_send_in_their_own_order(broker: BrokerProcess, topic: str)
         for thread in threads:
             thread.join()
     found: dict[bytes, list[int]] = {}
-    with Consumer(broker.bootstrap) as consumer:
+    with Consumer(bootstrap) as consumer:
         consumer.assign({TopicPartition(topic, 0): 0})
         while sum(map(len, found.values())) < 8000:
             for records in consumer.poll():
@@ -61,8 +60,8 @@ def test_many_threads_send_in_their_own_order(broker: BrokerProcess, topic: str)
     assert all(numbers == list(range(2000)) for numbers in found.values())
 
 
-def test_a_transaction_that_fails_leaves_nothing(broker: BrokerProcess, topic: str) -> None:
-    with Producer(broker.bootstrap, transactional_id=topic) as producer:
+def test_a_transaction_that_fails_leaves_nothing(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap, transactional_id=topic) as producer:
 
         def fail() -> None:
             with producer.transaction():
@@ -73,7 +72,7 @@ def test_a_transaction_that_fails_leaves_nothing(broker: BrokerProcess, topic: s
             fail()
         with producer.transaction():
             producer.send(topic, b"kept")
-    with Consumer(broker.bootstrap, isolation_level="read_committed") as consumer:
+    with Consumer(bootstrap, isolation_level="read_committed") as consumer:
         consumer.assign({TopicPartition(topic, 0): 0})
         found = []
         while not found:
@@ -81,14 +80,14 @@ def test_a_transaction_that_fails_leaves_nothing(broker: BrokerProcess, topic: s
     assert found == [b"kept"]
 
 
-async def test_beside_a_loop_of_ones_own(broker: BrokerProcess, topic: str) -> None:
+async def test_beside_a_loop_of_ones_own(bootstrap: str, topic: str) -> None:
     def work() -> int:
-        with Producer(broker.bootstrap) as producer:
+        with Producer(bootstrap) as producer:
             return producer.send(topic, b"x").result(60).offset
 
     assert await asyncio.to_thread(work) == 0
 
 
-def test_errors_come_with_the_future(broker: BrokerProcess, topic: str) -> None:
-    with Producer(broker.bootstrap) as producer, pytest.raises(TypeError, match="value_serializer"):
+def test_errors_come_with_the_future(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap) as producer, pytest.raises(TypeError, match="value_serializer"):
         producer.send(topic, 17).result(60)

@@ -1,10 +1,10 @@
-"""Hooks of the blocking clients that raise, or that use a client themselves: nothing waits for ever."""
+"""Hooks of the blocking clients that raise, or that use a client themselves, on our broker and on Apache Kafka: nothing waits for ever."""
 
 import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
@@ -16,7 +16,9 @@ from moldau.clients.errors import AuthenticationError, ClientError, FatalError
 from moldau.errors import KafkaError
 from moldau.net.sasl import OAuthBearer
 from moldau.sync import Consumer, Producer, ShareConsumer
-from moldau.testing.embedded import EmbeddedBroker
+from moldau.testing.calls import Calls
+
+pytestmark = pytest.mark.xdist_group("both brokers")
 
 T = TypeVar("T")
 
@@ -47,14 +49,24 @@ def within(work: Callable[[], T]) -> T:
     return found[0]
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(properties={"group.share.enable": "true"}) as broker:
-        yield broker
+class Anywhere(Calls):
+    """A running broker, for the calls that tests have."""
+
+    def __init__(self, servers: str) -> None:
+        self.servers = servers
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.servers
 
 
 @pytest.fixture
-def topic(broker: EmbeddedBroker) -> str:
+def broker(bootstrap: str) -> Anywhere:
+    return Anywhere(bootstrap)
+
+
+@pytest.fixture
+def topic(broker: Anywhere) -> str:
     name = f"t-{uuid.uuid4().hex[:12]}"
     broker.create_topic(name)
     return name
@@ -84,7 +96,7 @@ def only_good(topic: str, key: bytes | None, value: bytes | None, partition_coun
     ids=["partitioner", "key serializer", "value serializer"],
 )
 def test_a_hook_of_a_producer_that_raises_costs_only_its_record(
-    broker: EmbeddedBroker, topic: str, given: dict[str, Any], error: type[Exception]
+    broker: Anywhere, topic: str, given: dict[str, Any], error: type[Exception]
 ) -> None:
     def work() -> None:
         with Producer(broker.bootstrap_servers, **given) as producer:
@@ -102,7 +114,7 @@ class Raising:
     on_send = on_acknowledgement = on_consume = on_commit = refuses
 
 
-def test_interceptors_and_callbacks_that_raise_are_skipped(broker: EmbeddedBroker, topic: str) -> None:
+def test_interceptors_and_callbacks_that_raise_are_skipped(broker: Anywhere, topic: str) -> None:
     def work() -> list[bytes]:
         with Producer(broker.bootstrap_servers, interceptors=[Raising()]) as producer:
             producer.send(topic, b"1", on_delivery=refuses)
@@ -122,7 +134,7 @@ def test_interceptors_and_callbacks_that_raise_are_skipped(broker: EmbeddedBroke
 
 
 @pytest.mark.parametrize("which", ["key_deserializer", "value_deserializer"])
-def test_a_deserializer_that_raises_costs_one_record(broker: EmbeddedBroker, topic: str, which: str) -> None:
+def test_a_deserializer_that_raises_costs_one_record(broker: Anywhere, topic: str, which: str) -> None:
     def work() -> list[tuple[bytes, str]]:
         broker.produce(topic, [b"1", b"bad", b"3"], keys=[b"1", b"bad", b"3"])
         given: dict[str, Any] = {which: refuses_bad}
@@ -161,7 +173,7 @@ class Listener(RebalanceListener):
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
-def test_a_listener_may_use_its_consumer_and_one_that_raises_is_heard(broker: EmbeddedBroker, topic: str, protocol: str) -> None:
+def test_a_listener_may_use_its_consumer_and_one_that_raises_is_heard(broker: Anywhere, topic: str, protocol: str) -> None:
     listener = Listener()
 
     def work() -> None:
@@ -183,7 +195,7 @@ def test_a_listener_may_use_its_consumer_and_one_that_raises_is_heard(broker: Em
     assert listener.heard == ["a rebalance listener cannot poll: poll waits for it", "committed [1]"]
 
 
-def test_a_delivery_callback_that_waits_for_its_producer_is_refused(broker: EmbeddedBroker, topic: str) -> None:
+def test_a_delivery_callback_that_waits_for_its_producer_is_refused(broker: Anywhere, topic: str) -> None:
     errors: list[BaseException] = []
     sent: list[Any] = []
 
@@ -204,7 +216,7 @@ def test_a_delivery_callback_that_waits_for_its_producer_is_refused(broker: Embe
     assert "callback" in str(errors[0])
 
 
-def test_a_future_that_is_cancelled_holds_nothing_up(broker: EmbeddedBroker, topic: str) -> None:
+def test_a_future_that_is_cancelled_holds_nothing_up(broker: Anywhere, topic: str) -> None:
     """The loop is held up by the first record's serializer, so that the second is cancelled before it is on its way."""
     held, goes_on = threading.Event(), threading.Event()
 
@@ -230,7 +242,7 @@ def test_a_future_that_is_cancelled_holds_nothing_up(broker: EmbeddedBroker, top
 
 
 @pytest.mark.parametrize("kind", ["producer", "consumer", "share consumer"])
-def test_a_provider_of_tokens_that_raises_is_heard(broker: EmbeddedBroker, topic: str, kind: str) -> None:
+def test_a_provider_of_tokens_that_raises_is_heard(broker: Anywhere, topic: str, kind: str) -> None:
     given: dict[str, Any] = {"sasl": OAuthBearer(refuses)}
 
     def work() -> None:
@@ -277,7 +289,7 @@ inherited.close()
 """
 
 
-def test_a_forked_process_makes_clients_of_its_own(broker: EmbeddedBroker, topic: str) -> None:
+def test_a_forked_process_makes_clients_of_its_own(broker: Anywhere, topic: str) -> None:
     command = [sys.executable, "-c", FORKED, broker.bootstrap_servers, topic]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WITHIN_S)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry, from producers to consumers, through a broker in process."""
+"""Spans of OpenTelemetry, from producers to consumers, through our broker and through Apache Kafka."""
 
 import uuid
 
@@ -15,7 +15,8 @@ from moldau.clients.errors import ClientError
 from moldau.clients.records import ConsumerRecord
 from moldau.clients.tracing import Tracing
 from moldau.errors import ErrorCode
-from moldau.testing.embedded import EmbeddedBroker
+
+pytestmark = pytest.mark.xdist_group("both brokers")
 
 
 class Spans:
@@ -51,9 +52,9 @@ def trace_of(span: ReadableSpan) -> int:
     return span.context.trace_id
 
 
-async def read(broker: EmbeddedBroker, topic: str, tracing: Tracing, count: int) -> list[ConsumerRecord]:
+async def read(bootstrap: str, topic: str, tracing: Tracing, count: int) -> list[ConsumerRecord]:
     found: list[ConsumerRecord] = []
-    async with Consumer(broker.bootstrap_servers, interceptors=[tracing]) as consumer:
+    async with Consumer(bootstrap, interceptors=[tracing]) as consumer:
         await consumer.assign({TopicPartition(topic, 0): 0})
         async for record in consumer:
             found.append(record)
@@ -62,14 +63,14 @@ async def read(broker: EmbeddedBroker, topic: str, tracing: Tracing, count: int)
     return found
 
 
-async def test_a_trace_goes_on_where_the_record_is_read(moldau_broker: EmbeddedBroker, spans: Spans, topic: str) -> None:
+async def test_a_trace_goes_on_where_the_record_is_read(bootstrap: str, spans: Spans, topic: str) -> None:
     tracing = Tracing(tracer_provider=spans.provider, attributes={"messaging.consumer.group.name": "billing"})
     tracer = spans.provider.get_tracer("program")
-    async with Producer(moldau_broker.bootstrap_servers, interceptors=[tracing]) as producer:
+    async with Producer(bootstrap, interceptors=[tracing]) as producer:
         with tracer.start_as_current_span("request"):
             await producer.send(topic, "a", key="k", headers={"mine": "x"})
         await producer.send(topic, None, key=b"\xff")
-        (record, _) = await read(moldau_broker, topic, tracing, 2)
+        (record, _) = await read(bootstrap, topic, tracing, 2)
         with tracing.process(record):
             await producer.send(f"{topic}-out", b"b")
     (request,), (sent, gone) = spans.named("request"), spans.named(f"send {topic}")
@@ -100,30 +101,30 @@ async def test_a_trace_goes_on_where_the_record_is_read(moldau_broker: EmbeddedB
     assert not tracing._sending
 
 
-async def test_polls_by_batch_or_by_record(moldau_broker: EmbeddedBroker, spans: Spans, topic: str) -> None:
+async def test_polls_by_batch_or_by_record(bootstrap: str, spans: Spans, topic: str) -> None:
     sending = Tracing(tracer_provider=spans.provider)
-    async with Producer(moldau_broker.bootstrap_servers, interceptors=[sending], linger_ms=1000) as producer:
+    async with Producer(bootstrap, interceptors=[sending], linger_ms=1000) as producer:
         for number in range(3):
             producer.send(topic, b"%d" % number, partition=0)
         await producer.flush()
     sent = {id_of(span) for span in spans.named(f"send {topic}")}
-    await read(moldau_broker, topic, sending, 3)
+    await read(bootstrap, topic, sending, 3)
     (polled,) = spans.named(f"poll {topic}")
     assert polled.kind is SpanKind.CLIENT
     assert (polled.attributes or {})["messaging.batch.message_count"] == 3
     assert {link.context.span_id for link in polled.links} == sent
     spans.exporter.clear()
-    await read(moldau_broker, topic, Tracing(tracer_provider=spans.provider, receive=None), 3)
+    await read(bootstrap, topic, Tracing(tracer_provider=spans.provider, receive=None), 3)
     assert not spans.exporter.get_finished_spans()
-    await read(moldau_broker, topic, Tracing(tracer_provider=spans.provider, receive="record"), 3)
+    await read(bootstrap, topic, Tracing(tracer_provider=spans.provider, receive="record"), 3)
     each = spans.named(f"poll {topic}")
     assert [(span.attributes or {})["messaging.kafka.offset"] for span in each] == [0, 1, 2]
     assert {link.context.span_id for span in each for link in span.links} == sent
 
 
-async def test_errors_are_on_the_spans(moldau_broker: EmbeddedBroker, spans: Spans, topic: str) -> None:
+async def test_errors_are_on_the_spans(bootstrap: str, spans: Spans, topic: str) -> None:
     tracing = Tracing(tracer_provider=spans.provider)
-    async with Producer(moldau_broker.bootstrap_servers, interceptors=[tracing], max_request_size=1000) as producer:
+    async with Producer(bootstrap, interceptors=[tracing], max_request_size=1000) as producer:
         with pytest.raises(ClientError) as caught:
             await producer.send(topic, bytes(2000))
         assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
@@ -134,7 +135,7 @@ async def test_errors_are_on_the_spans(moldau_broker: EmbeddedBroker, spans: Spa
     large, refused, good = spans.named(f"send {topic}")
     assert [one.status.status_code for one in (large, refused, good)] == [StatusCode.ERROR, StatusCode.ERROR, StatusCode.UNSET]
     assert [(one.attributes or {})["error.type"] for one in (large, refused)] == [type(caught.value).__name__, "TypeError"]
-    (record,) = await read(moldau_broker, topic, tracing, 1)
+    (record,) = await read(bootstrap, topic, tracing, 1)
     with pytest.raises(ValueError, match="on purpose"), tracing.process(record):
         raise ValueError("on purpose")
     (processed,) = spans.named(f"process {topic}")
@@ -143,11 +144,11 @@ async def test_errors_are_on_the_spans(moldau_broker: EmbeddedBroker, spans: Spa
     assert not tracing._sending
 
 
-async def test_a_span_that_is_not_kept_still_passes_its_context_on(moldau_broker: EmbeddedBroker, topic: str) -> None:
+async def test_a_span_that_is_not_kept_still_passes_its_context_on(bootstrap: str, topic: str) -> None:
     tracing = Tracing(tracer_provider=TracerProvider(sampler=ALWAYS_OFF))
-    async with Producer(moldau_broker.bootstrap_servers, interceptors=[tracing]) as producer:
+    async with Producer(bootstrap, interceptors=[tracing]) as producer:
         await producer.send(topic, b"a")
-    (record,) = await read(moldau_broker, topic, tracing, 1)
+    (record,) = await read(bootstrap, topic, tracing, 1)
     ((name, content),) = record.headers
     assert name == "traceparent"
     assert content is not None
@@ -155,20 +156,20 @@ async def test_a_span_that_is_not_kept_still_passes_its_context_on(moldau_broker
     assert not tracing._sending
 
 
-async def test_without_an_sdk_nothing_is_written(moldau_broker: EmbeddedBroker, topic: str) -> None:
+async def test_without_an_sdk_nothing_is_written(bootstrap: str, topic: str) -> None:
     tracing = Tracing(tracer_provider=trace.NoOpTracerProvider())
-    async with Producer(moldau_broker.bootstrap_servers, interceptors=[tracing]) as producer:
+    async with Producer(bootstrap, interceptors=[tracing]) as producer:
         await producer.send(topic, b"a")
-    (record,) = await read(moldau_broker, topic, tracing, 1)
+    (record,) = await read(bootstrap, topic, tracing, 1)
     assert record.headers == ()
     with tracing.process(record):
         pass
 
 
-def test_blocking_clients_are_traced_too(moldau_broker: EmbeddedBroker, spans: Spans, topic: str) -> None:
+def test_blocking_clients_are_traced_too(bootstrap: str, spans: Spans, topic: str) -> None:
     tracing = Tracing(tracer_provider=spans.provider)
     tracer = spans.provider.get_tracer("program")
-    with sync.Producer(moldau_broker.bootstrap_servers, interceptors=[tracing]) as producer:
+    with sync.Producer(bootstrap, interceptors=[tracing]) as producer:
         for _ in range(20):
             with tracer.start_as_current_span("request"):
                 producer.send(topic, b"a")

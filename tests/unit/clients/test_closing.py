@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from moldau.clients.admin.admin import Admin
+from moldau.clients.cluster import Cluster
 from moldau.clients.consumer import Consumer, RebalanceListener
+from moldau.clients.errors import FatalError
 from moldau.clients.producer import Producer
 from moldau.errors import KafkaError
 from moldau.types import TopicPartition
@@ -101,5 +104,47 @@ def test_a_producer_whose_close_is_cancelled_ends_every_delivery(turns: int) -> 
         with pytest.raises(KafkaError, match="closed"):
             producer.send("orders", b"3", partition=0)
         world.network.heal()
+
+    on_a_machine(work)
+
+
+def test_an_admin_that_is_closed_opens_no_connection() -> None:
+    async def work(world: RoomWorld) -> None:
+        admin = Admin(world.bootstrap, network=world.network)
+        assert await admin.topics.list()
+        before = admin.metrics()
+        assert before["admin.client.connection.count"] == before["admin.client.connection.creation.total"] == 1
+        assert before["admin.client.request.total"] >= 1
+        await admin.close()
+        for call in (admin.topics.list, admin.describe_cluster, lambda: admin.groups.describe("g")):
+            with pytest.raises(FatalError, match="the admin client is closed"):
+                await call()
+        assert admin.metrics() == {**before, "admin.client.connection.count": 0}
+        await admin.close()
+
+    on_a_machine(work)
+
+
+def test_an_admin_that_is_closed_while_it_connects_leaves_no_connection() -> None:
+    async def work(world: RoomWorld) -> None:
+        admin = Admin(world.bootstrap, network=world.network)
+        asking = asyncio.get_running_loop().create_task(admin.topics.list())
+        await asyncio.sleep(0)
+        await admin.close()
+        with pytest.raises(FatalError, match="the admin client is closed"):
+            await asking
+        assert admin.metrics()["admin.client.connection.count"] == 0
+
+    on_a_machine(work)
+
+
+def test_an_admin_on_connections_of_others_leaves_them_open() -> None:
+    async def work(world: RoomWorld) -> None:
+        async with Cluster.connect(world.bootstrap, network=world.network) as cluster:
+            async with Admin(cluster) as admin:
+                await admin.topics.list()
+            assert cluster.connection_count == 1
+            await Admin(cluster).topics.list()
+            assert cluster.connection_creations == 1
 
     on_a_machine(work)

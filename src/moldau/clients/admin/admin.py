@@ -208,9 +208,24 @@ class Admin:
         response = await self.cluster.send(UnregisterBrokerRequest(broker_id=broker_id))
         raise_for(response.error_code, response.error_message)
 
+    def metrics(self) -> dict[str, float]:
+        """Totals since the start and the connections that are open, by the names of KIP-714.
+
+        A request is counted when it is sent.  What the connections themselves ask for, versions and credentials, is not counted.
+        """
+        return {
+            "admin.client.connection.count": self.cluster.connection_count,
+            "admin.client.connection.creation.total": self.cluster.connection_creations,
+            "admin.client.request.total": self.cluster.requests,
+        }
+
     async def close(self) -> None:
+        """Close the connections.  Calls that wait fail, and later ones are refused with a FatalError.
+
+        A `Cluster` that is shared with others stays open, and this client with it.
+        """
         if self._owns_cluster:
-            self.cluster.close()
+            self.cluster.end("the admin client is closed")
 
     async def __aenter__(self) -> Self:
         return self

@@ -7,8 +7,8 @@
 
 Guarantee: at least once.  An accepted record is not delivered again.  A released record is delivered to a member again.  A rejected record
 is delivered to no member.  A record without an acknowledgement is delivered again when its lock expires.  The records of a `poll` count as
-accepted at the next `poll`, unless share_acknowledgement_mode is explicit.  Fetched records that no poll returned are released when the
-consumer closes.
+accepted at the next `poll` or `commit`, unless share_acknowledgement_mode is explicit.  Records without an acknowledgement are released
+when the consumer closes: those that no poll returned, and those of the last poll.
 
 The work is done in `work`, which is loaded with the first share consumer: importing this module costs next to nothing.
 """
@@ -105,7 +105,10 @@ class ShareConsumer:
         self._work.acknowledge(shared, kind)
 
     async def commit(self) -> None:
-        """Send the acknowledgements, and wait until the leaders have stored or refused them.  Errors: OSError, Unreachable."""
+        """Send the acknowledgements, and wait until the leaders have stored or refused them.
+
+        In the implicit mode the records of the last poll are accepted first.  Errors: OSError, Unreachable.
+        """
         await self._work.commit()
 
     async def close(self) -> None:

@@ -14,7 +14,8 @@ ACQUIRE_MODES: Final = ("batch_optimized", "record_limit")
 class ShareConsumerOptions(ClientOptions):
     """The share consumer's options.
 
-    `share_acknowledgement_mode` implicit: the records of a poll count as accepted at the next one; explicit: each must be acknowledged.
+    `share_acknowledgement_mode` implicit: the records of a poll count as accepted at the next poll or commit; explicit: each must be
+    acknowledged.
     `share_acquire_mode` record_limit: at most max_poll_records at a time, not whole batches (KIP-1206).
     """
 
@@ -41,7 +42,7 @@ class ShareConsumerOptions(ClientOptions):
             require(getattr(self, name) >= 0, name, getattr(self, name), "it cannot be negative")
 
     @property
-    def accepts_at_next_poll(self) -> bool:
+    def accepts_implicitly(self) -> bool:
         return self.share_acknowledgement_mode == "implicit"
 
     @property

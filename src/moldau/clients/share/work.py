@@ -119,9 +119,7 @@ class ShareWork:
             raise FatalError(ErrorCode.INVALID_REQUEST, "this share consumer has no topics: subscribe first")
         if self._heart is None or self._heart.done():
             self._heart = asyncio.get_running_loop().create_task(self._beat())
-        if self._options.accepts_at_next_poll:
-            for shared in list(self._out.values()):
-                self.acknowledge(shared, Acknowledge.ACCEPT)
+        self._accept_implicitly()
         loop = asyncio.get_running_loop()
         until = loop.time() + wait_s
         while True:
@@ -150,20 +148,27 @@ class ShareWork:
         self._said[TopicPartition(record.topic, record.partition)][record.offset] = kind
         self._out.pop(_place_of(shared), None)
 
+    def _accept_implicitly(self) -> None:
+        if self._options.accepts_implicitly:
+            for shared in list(self._out.values()):
+                self.acknowledge(shared, Acknowledge.ACCEPT)
+
     async def commit(self) -> None:
         """Send the acknowledgements, and wait until the leaders have stored or refused them.  Errors: OSError, Unreachable."""
+        self._accept_implicitly()
         await asyncio.gather(*self._busy.values())
         await asyncio.gather(*(self._acknowledge(node_id) for node_id in list(self._sessions)))
 
     async def close(self) -> None:
-        """Release the records that were not returned or not acknowledged, and leave the group."""
+        """Release the records that were not returned or not acknowledged, and leave the group.
+
+        The records of the last poll are released in the implicit mode, too: whoever closes may have failed in their midst.
+        Source: ShareConsumerImpl.sendAcknowledgementsAndLeaveGroup.
+        """
         if self._heart is None:
             return
         self._heart.cancel()
         await asyncio.gather(self._heart, *self._busy.values(), return_exceptions=True)
-        kept = list(self._out.values()) if self._options.accepts_at_next_poll else []
-        for shared in kept:
-            self.acknowledge(shared, Acknowledge.ACCEPT)
         for shared in [*self._out.values(), *self._arrived]:
             # A record may have been acknowledged, and have arrived again since then: it counts as acknowledged.
             if shared.record.offset not in self._said[TopicPartition(shared.record.topic, shared.record.partition)]:

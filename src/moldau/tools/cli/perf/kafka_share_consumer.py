@@ -79,6 +79,7 @@ async def _read(
             for figures in (own, whole):
                 figures.count += len(taken)
                 figures.bytes += size
+        await consumer.commit()
         return now_ms(), date(options)
 
 

@@ -89,9 +89,9 @@ async def test_fenced_producers(bootstrap: str, name: str) -> None:
 async def test_topics_by_id_and_partitions_on_trial(bootstrap: str, name: str) -> None:
     async with Admin(bootstrap) as admin:
         await admin.topics.create([NewTopic(name, 2)])
-        # A broker of Apache Kafka lists a topic once it has replayed the record, a moment after the answer.
-        while not (listed := [one for one in await admin.topics.list() if one.name == name]):
-            await asyncio.sleep(0.02)
+        async with asyncio.timeout(60):  # Apache Kafka's broker lists a topic a moment after the answer, when it has replayed the record
+            while not (listed := [one for one in await admin.topics.list() if one.name == name]):  # noqa: ASYNC110  nothing announces it
+                await asyncio.sleep(0.02)
         (topic,) = listed
         unknown = uuid.uuid4()
         found = await admin.topics.describe_by_id([topic.topic_id, unknown])

@@ -30,6 +30,7 @@ import psycopg
 
 from moldau.connect.connectors.postgres.source import PostgresTask
 from moldau.connect.converters.json_converter import JsonConverter
+from moldau.connect.converters.json_schema import schema_to_json
 from moldau.connect.data import Record
 from moldau.pipelines.provision.jars import jar_set
 from proof.connect.postgres import Postgres
@@ -80,6 +81,7 @@ class Reading:
     def __init__(self, lines: Iterator[str]) -> None:
         self._lines = lines
         self._found: list[Shown] = []
+        self._schemas: dict[int, Any] = {}
         self._thread = threading.Thread(target=self._collect, daemon=True)
         self._thread.start()
 
@@ -87,7 +89,20 @@ class Reading:
         for line in self._lines:
             if not line.strip():
                 return
-            self._found.append(json.loads(line))
+            one = json.loads(line)
+            if "is" in one:
+                self._schemas[one["schema"]] = one["is"]
+            else:
+                self._found.append(self._whole(one))
+
+    def _whole(self, record: Shown) -> Shown:
+        """The record with its schemas in place of their numbers."""
+        if "error" in record:
+            return record
+        for part in (record["key"], record["value"], *record["headers"].values()):
+            if part is not None:
+                part["schema"] = self._schemas[part["schema"]]
+        return record
 
     def records(self, within_s: float = 600.0) -> list[Shown]:
         """Errors: AssertionError."""
@@ -151,11 +166,16 @@ class Ours:
         return int(self.config.get("max.batch.size", "2048")) + 8
 
     def shown(self) -> list[Shown]:
-        converter = JsonConverter(replace_null_with_default=False)
+        payloads = JsonConverter(schemas_enable=False, replace_null_with_default=False)
+        schemas: dict[int, Any] = {}
 
         def tree(schema: Any, value: Any) -> Any:
-            data = converter.to_bytes("", schema, value)
-            return None if data is None else json.loads(data)
+            if schema is None and value is None:
+                return None
+            if id(schema) not in schemas:
+                schemas[id(schema)] = schema_to_json(schema, payloads.to_json)
+            data = payloads.to_bytes("", schema, value)
+            return {"schema": schemas[id(schema)], "payload": None if data is None else json.loads(data)}
 
         return [
             {
@@ -168,8 +188,28 @@ class Ours:
         ]
 
 
+class Schemas:
+    """Compares schemas.  Records share theirs, so each pair of schemas is compared once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], list[str]] = {}
+
+    def different(self, their: Shown, own: Shown) -> list[str]:
+        """The paths that differ.  The records' schemas must live as long as this object."""
+        found = []
+        for name, a, b in ((one, their[one], own[one]) for one in ("key", "value")):
+            if a is None or b is None:
+                continue
+            pair = id(a["schema"]), id(b["schema"])
+            if pair not in self._known:
+                self._known[pair] = list(_different(a["schema"], b["schema"], f".{name}.schema"))
+            found += self._known[pair]
+        return found
+
+
 def comparable(record: Shown) -> Shown:
-    """A record without the points under DIFFERENCES."""
+    """A record without the points under DIFFERENCES, and without the schemas of its key and its value."""
+    record = {**record, "key": record["key"] and {**record["key"], "schema": None}}
     if record["value"] is None:
         return record
     value = dict(record["value"]["payload"])
@@ -178,18 +218,19 @@ def comparable(record: Shown) -> Shown:
         value[name] = 0
     if value["op"] == "r":
         source |= dict.fromkeys(OF_THE_SNAPSHOT, 0)
-    return {**record, "value": {"schema": record["value"]["schema"], "payload": {**value, "source": source}}}
+    return {**record, "value": {"schema": None, "payload": {**value, "source": source}}}
 
 
 def differences(theirs: Sequence[Shown], own: Sequence[Shown], begun: Sequence[int]) -> list[str]:
     """The differences, as paths with both values, each with the number of the first record that has it.  `begun`: restarts of ours."""
     found: dict[str, int] = {}
+    schemas = Schemas()
     behind = {number for first in begun for number in _same_transaction(own, first)}
     for number, (their, our) in enumerate(zip(theirs, own, strict=False)):
         if _place(their) != _place(our):
             found[f" Debezium {_place(their)}, ours {_place(our)}"] = number
             break
-        for path in _different(comparable(their), comparable(our)):
+        for path in (*schemas.different(their, our), *_different(comparable(their), comparable(our))):
             if number in behind and path.startswith(SEQUENCE):
                 continue
             found.setdefault(f"{their['topic']}{path}", number)

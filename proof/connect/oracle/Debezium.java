@@ -1,5 +1,6 @@
 // Runs the task of Debezium's PostgreSQL connector.  Reads one case a line, {"config": {...}, "until": topic}, and writes one record a line,
-// up to the first record of that topic; then an empty line.  Keys and values come with their schemas, as Kafka's JsonConverter writes them.
+// up to the first record of that topic; then an empty line.  Keys and values are written as Kafka's JsonConverter writes them, each schema
+// once, as {"schema": its number, "is": {...}}, in the line before the first record that names the number.
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
@@ -10,9 +11,11 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.common.metrics.PluginMetrics;
+import org.apache.kafka.connect.data.Schema;
 import org.apache.kafka.connect.header.Header;
 import org.apache.kafka.connect.json.JsonConverter;
 import org.apache.kafka.connect.source.SourceRecord;
@@ -41,10 +44,7 @@ public class Debezium {
     static void run(JsonNode one, PrintStream out) throws Exception {
         Map<String, String> config = new HashMap<>();
         one.get("config").properties().forEach(entry -> config.put(entry.getKey(), entry.getValue().asText()));
-        JsonConverter keys = new JsonConverter();
-        keys.configure(Map.of("schemas.enable", true, "converter.type", "key", "replace.null.with.default", false));
-        JsonConverter values = new JsonConverter();
-        values.configure(Map.of("schemas.enable", true, "converter.type", "value", "replace.null.with.default", false));
+        Writer writer = new Writer(out);
         PostgresConnectorTask task = new PostgresConnectorTask();
         task.initialize(new Context(config));
         task.start(config);
@@ -58,11 +58,11 @@ public class Debezium {
                 for (SourceRecord record : records) {
                     ObjectNode shown = JSON.createObjectNode();
                     shown.put("topic", record.topic());
-                    shown.set("key", tree(keys.fromConnectData(record.topic(), record.keySchema(), record.key())));
-                    shown.set("value", tree(values.fromConnectData(record.topic(), record.valueSchema(), record.value())));
+                    shown.set("key", writer.tree(record.keySchema(), record.key()));
+                    shown.set("value", writer.tree(record.valueSchema(), record.value()));
                     ObjectNode headers = shown.putObject("headers");
                     for (Header header : record.headers()) {
-                        headers.set(header.key(), tree(values.fromConnectData(record.topic(), header.schema(), header.value())));
+                        headers.set(header.key(), writer.tree(header.schema(), header.value()));
                     }
                     out.println(JSON.writeValueAsString(shown));
                     task.commitRecord(record, null);
@@ -75,8 +75,35 @@ public class Debezium {
         }
     }
 
-    static JsonNode tree(byte[] data) throws Exception {
-        return data == null ? null : JSON.readTree(data);
+    static class Writer {
+        final PrintStream out;
+        final Map<Schema, Integer> known = new IdentityHashMap<>();
+        final JsonConverter converter = new JsonConverter();
+
+        Writer(PrintStream out) {
+            this.out = out;
+            converter.configure(Map.of("schemas.enable", false, "converter.type", "value", "replace.null.with.default", false));
+        }
+
+        JsonNode tree(Schema schema, Object value) throws Exception {
+            if (schema == null && value == null) {
+                return null;
+            }
+            Integer number = known.get(schema);
+            if (number == null) {
+                number = known.size();
+                known.put(schema, number);
+                ObjectNode told = JSON.createObjectNode();
+                told.put("schema", number);
+                told.set("is", schema == null ? null : converter.asJsonSchema(schema));
+                out.println(JSON.writeValueAsString(told));
+            }
+            ObjectNode found = JSON.createObjectNode();
+            found.put("schema", number);
+            byte[] data = converter.fromConnectData("", schema, value);
+            found.set("payload", data == null ? null : JSON.readTree(data));
+            return found;
+        }
     }
 
     record Context(Map<String, String> configs) implements SourceTaskContext {

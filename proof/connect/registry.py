@@ -8,19 +8,18 @@ in the form `serialized` only.
 """
 
 import base64
-import json
 import threading
 from collections import Counter
 from types import TracebackType
 from typing import Any, Self
 
-import fastavro
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from moldau.connect.converters.avro_binary import parsed
 from moldau.testing.child import HOST, free_ports
 
 
@@ -80,11 +79,8 @@ class SchemaRegistry:
         given = await self._given(request)
         if given["schemaType"] == "AVRO":
             try:
-                named: dict[str, Any] = {}
-                for one in given.get("references", []):
-                    referred = self.schemas[self.subjects[one["subject"]][one["version"] - 1] - 1]
-                    fastavro.parse_schema(json.loads(referred["schema"]), named_schemas=named)
-                fastavro.parse_schema(json.loads(given["schema"]), named_schemas=named)
+                referred = (self.schemas[self.subjects[one["subject"]][one["version"] - 1] - 1] for one in given.get("references", []))
+                parsed((*(one["schema"] for one in referred), given["schema"]))
             except Exception as error:  # whatever fastavro says
                 return _error(422, 42201, f"Invalid schema: {error}")
         if given not in self.schemas:

@@ -100,3 +100,11 @@ def test_headers_become_what_their_text_looks_like(text: str, kind: Type, value:
     schema, found = parse_text(text)
     assert schema is not None and (schema.type, found) == (kind, value)
     assert SimpleHeaderConverter().to_bytes("t", schema, found) == text.encode()
+
+
+def test_a_map_whose_keys_are_strings_is_an_object_also_when_they_may_be_null() -> None:
+    schema = Schema(Type.MAP, key_schema=data.OPTIONAL_STRING, value_schema=data.INT32)
+    one = JsonConverter(schemas_enable=False)
+    assert one.to_bytes("t", schema, {"a": 1}) == b'{"a":1}'
+    with pytest.raises(DataError, match="null as a name"):
+        one.to_bytes("t", schema, {None: 1})

@@ -7,6 +7,7 @@ from typing import Any, Final
 import fastavro
 from fastavro.schema import SchemaParseException
 
+from moldau.connect.converters.avro_binary import Branch, branch, parsed, place_of
 from moldau.connect.converters.avro_schema import UNION, Writer, connect_schema, is_plain_map
 from moldau.connect.data import Schema, Struct, Type, to_logical, to_primitive
 from moldau.connect.errors import DataError
@@ -67,10 +68,7 @@ class AvroConverter:
         if registered not in self._parsed:
             if len(self._parsed) >= CACHED:
                 self._parsed.clear()
-            named: dict[str, Any] = {}
-            for _, text in registered.imported:
-                fastavro.parse_schema(_without_logical(json.loads(text)), named_schemas=named)
-            self._parsed[registered] = fastavro.parse_schema(_without_logical(json.loads(registered.text)), named_schemas=named)
+            self._parsed[registered] = parsed((*(text for _, text in registered.imported), registered.text))
         return self._parsed[registered]
 
     def _of_id(self, schema_id: int) -> tuple[Any, Schema]:
@@ -90,19 +88,6 @@ class AvroConverter:
 
 def _written(schema: Schema) -> str:
     return json.dumps(Writer(to_json).written(schema), separators=(",", ":"))
-
-
-def _without_logical(avro: Any) -> Any:
-    """The schema whose values are those of the base types: Connect's own logical types are made of them."""
-    if isinstance(avro, list):
-        return [_without_logical(one) for one in avro]
-    if isinstance(avro, dict):
-        return {
-            name: value if name in ("default", "connect.default") else _without_logical(value)
-            for name, value in avro.items()
-            if name != "logicalType"
-        }
-    return avro
 
 
 def _inferred(value: Any) -> Schema:
@@ -125,8 +110,9 @@ def to_avro(schema: Schema, value: Any) -> Any:
         if not isinstance(value, Struct):
             raise DataError(f"Invalid type for STRUCT: {type(value).__name__}")
         if schema.name == UNION:
-            return next((to_avro(one.schema, found) for one in schema.fields if (found := value.get(one.name)) is not None), None)
-        return {one.name: to_avro(one.schema, value.get(one.name, with_default=not one.schema.optional)) for one in schema.fields}
+            chosen = ((place, one.schema, value.get(one.name)) for place, one in enumerate(schema.fields))
+            return next((branch(place, to_avro(kind, found)) for place, kind, found in chosen if found is not None), None)
+        return {one.name: to_avro(one.schema, value.get(one.name)) for one in schema.fields}
     if schema.type is Type.ARRAY:
         assert schema.value_schema is not None
         return [to_avro(schema.value_schema, one) for one in value]
@@ -143,6 +129,8 @@ def to_json(schema: Schema, value: Any) -> Any:
     def shown(found: Any) -> Any:
         if isinstance(found, bytes):
             return found.decode("latin-1")
+        if isinstance(found, Branch):
+            return shown(place_of(found)[1])
         if isinstance(found, dict):
             return {name: shown(one) for name, one in found.items()}
         return [shown(one) for one in found] if isinstance(found, list) else found
@@ -156,7 +144,9 @@ def from_avro(schema: Schema, found: Any) -> Any:
         return None
     if schema.type is Type.STRUCT:
         if schema.name == UNION:
-            return Struct(schema, _member(schema, found))
+            place, found = place_of(found)
+            one = schema.fields[place]
+            return Struct(schema, {one.name: from_avro(one.schema, found)})
         return Struct(schema, {one.name: from_avro(one.schema, found.get(one.name)) for one in schema.fields})
     if schema.type is Type.ARRAY:
         assert schema.value_schema is not None
@@ -168,19 +158,3 @@ def from_avro(schema: Schema, found: Any) -> Any:
     if schema.type is Type.BYTES and isinstance(found, str):
         found = found.encode("latin-1")
     return to_logical(schema, found)
-
-
-def _member(schema: Schema, given: Any) -> dict[str, Any]:
-    """The field of a union that the value belongs to."""
-    kinds: dict[Type, type | tuple[type, ...]] = {
-        Type.STRING: str, Type.BYTES: bytes, Type.BOOLEAN: bool, Type.FLOAT32: float, Type.FLOAT64: float, Type.ARRAY: list,
-        Type.MAP: dict, Type.STRUCT: dict,
-    }  # fmt: skip
-    for one in schema.fields:
-        wanted = kinds.get(one.schema.type, int)
-        if not isinstance(given, wanted) or (wanted is int and isinstance(given, bool)):
-            continue
-        if isinstance(given, dict) and one.schema.type is Type.STRUCT and [inner.name for inner in one.schema.fields] != list(given):
-            continue
-        return {one.name: from_avro(one.schema, given)}
-    raise DataError("a value fits none of the types of its union")

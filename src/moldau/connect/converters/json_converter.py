@@ -33,13 +33,16 @@ class JsonConverter:
         decimal_format: str = "BASE64",
         replace_null_with_default: bool = True,
         schema_content: str | None = None,
+        optional_keys_in_pairs: bool = False,
     ) -> None:
+        """`optional_keys_in_pairs`: a map whose keys may be null is a list of pairs, as in JSON Schema; else an object without null."""
         if decimal_format.upper() not in ("BASE64", "NUMERIC"):
             raise ConfigError.invalid("decimal.format", decimal_format, "String must be one of (case insensitive): NUMERIC, BASE64")
         self._has_schemas = schemas_enable
         self._decimals_as_numbers = decimal_format.upper() == "NUMERIC"
         self._fills_in = replace_null_with_default
         self._schema = schema_from_json(_loads(schema_content.encode()), self.from_json) if schema_content else None
+        self._optional_keys_in_pairs = optional_keys_in_pairs
         self._written: dict[Schema | None, Any] = {}
 
     def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
@@ -112,7 +115,10 @@ class JsonConverter:
 
     def _map(self, schema: Schema, value: dict[Any, Any]) -> Any:
         pairs = [(self.to_json(schema.key_schema, key), self.to_json(schema.value_schema, one)) for key, one in value.items()]
-        if schema.key_schema is not None and schema.key_schema.type is Type.STRING and not schema.key_schema.optional:
+        keys = schema.key_schema
+        if keys is not None and keys.type is Type.STRING and not (keys.optional and self._optional_keys_in_pairs):
+            if None in value:
+                raise DataError("JSON has no object with null as a name, and a map of strings is an object")
             return dict(pairs)
         return [list(pair) for pair in pairs]
 

@@ -25,8 +25,9 @@ class JsonSchemaConverter:
         self._schemas = schemas
         self._subject = subject
         self._values = JsonConverter(
-            schemas_enable=False, decimal_format=decimal_format, replace_null_with_default=replace_null_with_default
-        )
+            schemas_enable=False, decimal_format=decimal_format, replace_null_with_default=replace_null_with_default,
+            optional_keys_in_pairs=True,
+        )  # fmt: skip
         self._texts: dict[Schema | None, str] = {}
         self._read: dict[int, Schema] = {}
 

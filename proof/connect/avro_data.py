@@ -19,6 +19,8 @@ import json
 import math
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -119,7 +121,7 @@ LEAVES: Final[tuple[tuple[Schema, tuple[Any, ...]], ...]] = (
     (data.INT8, (0, -128, 127)), (data.INT16, (0, -32768, 300)), (data.INT32, (0, -1, 2**31 - 1)), (data.INT64, (0, -(2**63), 64)),
     (data.FLOAT32, (0.0, 1.5, -0.25)), (data.FLOAT64, (0.0, 1e300, -2.5)), (data.BOOLEAN, (True, False)),
     (data.STRING, ("", "ü\n", "x" * 70)),
-    (data.BYTES, (b"", b"\x00\xff")), (data.decimal(2), tuple(map(data.Decimal, ("0.00", "-1.50", "12345678901234567890.99")))),
+    (data.BYTES, (b"", b"\x00\xff")), (data.decimal(2), tuple(map(Decimal, ("0.00", "-1.50", "12345678901234567890.99")))),
     (data.date(), (data.EPOCH, data.from_millis(19782 * data.DAY_MS))), (data.time_of_day(), (data.EPOCH, data.from_millis(3_723_004))),
     (data.timestamp(), (data.EPOCH, data.from_millis(1_709_208_000_123))),
 )  # fmt: skip
@@ -167,9 +169,9 @@ class RandomConnect:
             changes["doc"] = "what it is"
         if is_plain and random.random() < 0.1:
             changes["parameters"] = (random.choice(PARAMETERS),)
-        found = data.replace(schema, **changes)
+        found = replace(schema, **changes)
         if random.random() < 0.15 and found.type not in (Type.STRUCT, Type.MAP, Type.ARRAY):
-            found = data.replace(found, default=self.value(data.replace(found, optional=False), may_be_null=False))
+            found = replace(found, default=self.value(replace(found, optional=False), may_be_null=False))
         return found
 
     def struct(self, depth: int) -> Schema:

@@ -14,13 +14,14 @@ import gc
 import logging
 import random
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 from moldau.net.connection import Connection, InvalidFrame, Reply, ReplyOrLater
 from moldau.net.later import Later
 from moldau.net.listener import Listener
+from moldau.net.transport import Address
 from moldau.protocol.compiler import request_decoder
 from moldau.protocol.header import decode_request_header, encode_response
 from moldau.protocol.messages import REQUESTS
@@ -34,6 +35,7 @@ from moldau.protocol.messages.metadata import (
 )
 from moldau.protocol.records.batch import batches, records_of
 from moldau.protocol.wire import Response
+from moldau.server.peers.brokers import BrokerChannels
 from moldau.server.requests.broker import Features
 from moldau.server.requests.dispatch import Dispatcher
 from moldau.storage.log import FetchData, Log
@@ -60,6 +62,10 @@ PROPERTIES: Final = {
 }
 OWN_ANSWERS: Final = frozenset({MetadataRequest.API_KEY, FindCoordinatorRequest.API_KEY})
 WHOLE: Final = 1 << 30
+TRANSACTION: Final = 1
+"""The type of a key that is a transactional id."""
+BROKERS_WAIT_MS: Final = 2000
+"""Brokers wait so long for each other's answers."""
 HEARS_AFTER_S: Final = (0.0, 0.1, 1.0, 3.0)
 """A broker may hear so long after a move who leads a partition."""
 Rule = Callable[[int], Verdict | None]
@@ -70,11 +76,17 @@ class RoomWorld:
     """See the module."""
 
     def __init__(
-        self, seed: int, *, transaction_version: int = 2, share_group: Mapping[str, Any] | None = None, broker_count: int = 1
+        self,
+        seed: int,
+        *,
+        transaction_version: int = 2,
+        share_group: Mapping[str, Any] | None = None,
+        broker_count: int = 1,
+        moving: Sequence[TopicPartition] = (GROUP_OFFSETS, *DATA),
     ) -> None:
         """`share_group`: the options of all share groups; None: the broker has none.
 
-        Several brokers have no share groups and no transactions.
+        `moving`: what others lead while one of several brokers is away.
         """
         self.random: Final = random.Random(seed)
         self.loop: Final = SimLoop()
@@ -87,10 +99,12 @@ class RoomWorld:
         """The leader and the leader epoch of each partition that has moved."""
         self._views: Final[dict[int, dict[TopicPartition, tuple[int, int]]]] = {node_id: {} for node_id in self.hosts}
         """`leaders` as each broker knows them."""
+        self._moving: Final = moving
         self._transaction_version = transaction_version
         self._share_group = share_group
         self._brokers: Final = {node_id: Machine(host) for node_id, host in self.hosts.items()}
         self._doors: Final[dict[int, Any]] = {}
+        self._channels: Final[list[BrokerChannels]] = []
         self._dispatchers: Final[dict[int, Dispatcher]] = {}
         self._machines: list[Machine] = []
         for machine in self._brokers.values():
@@ -99,7 +113,11 @@ class RoomWorld:
     @property
     def room(self) -> Room:
         """The room whose broker coordinates the groups."""
-        return self.rooms[self.leader_of(GROUP_OFFSETS)]
+        return self.room_of(GROUP_OFFSETS)
+
+    def room_of(self, name: TopicPartition) -> Room:
+        """The room whose broker leads a partition."""
+        return self.rooms[self.leader_of(name)]
 
     @property
     def bootstrap(self) -> str:
@@ -148,6 +166,18 @@ class RoomWorld:
         logs: dict[TopicPartition, Log] | None = None
         if self.rooms:
             logs = {TopicPartition(*name): partition.log for name, partition in self.rooms[BROKER_ID].broker.replicas.hosted.items()}
+        brokers: tuple[BrokerChannels, Callable[[TopicPartition], tuple[int, int]]] | None = None
+        if len(self.hosts) > 1:
+            known = partial(self._known_leader, node_id)
+            channels = BrokerChannels(
+                local_id=node_id,
+                network=self.network,
+                leader_of=lambda name: known(name)[0],
+                endpoint_of=lambda each: Address(self.hosts[each], PORT),
+                timeout_ms=BROKERS_WAIT_MS,
+            )
+            self._channels.append(channels)
+            brokers = channels, known
         room = self.rooms[node_id] = Room(
             random.Random(self.random.getrandbits(64)),
             properties=PROPERTIES,
@@ -155,6 +185,7 @@ class RoomWorld:
             broker_id=node_id,
             logs=logs,
             ends_waits=len(self.hosts) > 1,
+            brokers=brokers,
         )
         if logs is not None:
             for name in logs:
@@ -199,6 +230,14 @@ class RoomWorld:
         finally:
             await self._open(BROKER_ID)
 
+    def load_anew(self, name: TopicPartition) -> None:
+        """Let a coordinator begin again, where it is."""
+        node_id = self.leader_of(name)
+        if len(self.hosts) == 1:
+            self.rooms[node_id].fail_over(name)
+        else:
+            self.loop.call_soon(self.rooms[node_id].fail_over, name, context=self._brokers[node_id].context)
+
     def move(self, name: TopicPartition, node_id: int, choice: random.Random) -> None:
         """Let another broker lead a partition.  Brokers that have no part in it hear of it later."""
         was = self.leader_of(name)
@@ -230,13 +269,21 @@ class RoomWorld:
         self._doors[node_id].stop_accepting()
         del self._doors[node_id]
         self.network.reset(self.hosts[node_id])
-        for name in (GROUP_OFFSETS, *DATA):
+        for name in self._moving:
             if self.leader_of(name) == node_id:
                 self.move(name, choice.choice(self._living), choice)
         try:
             await asyncio.sleep(for_s)
         finally:
             await self.loop.start(self._brokers[node_id], self._open(node_id))
+
+    def close(self) -> None:
+        """End what the brokers still do."""
+        for room in self.rooms.values():
+            room.broker.shares.close()
+            room.coordinators.close()
+        for channels in self._channels:
+            channels.close()
 
     @property
     def _living(self) -> list[int]:
@@ -299,7 +346,7 @@ class RoomWorld:
         return leader, epoch or (self.rooms[BROKER_ID].partition(name).leader_epoch if len(self.hosts) == 1 else 1)
 
     def _coordinator(self, node_id: int, request: FindCoordinatorRequest) -> Response:
-        leader, _ = self._known_leader(node_id, GROUP_OFFSETS)
+        leader, _ = self._known_leader(node_id, TRANSACTION_STATE if request.key_type == TRANSACTION else GROUP_OFFSETS)
         found = [Coordinator(key=key, node_id=leader, host=self.hosts[leader], port=PORT) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=found)
 

@@ -192,8 +192,7 @@ class GroupSchedule(RoomSchedule):
             member.is_leaving = True
         await asyncio.sleep(15)
         self._say_which_do_not_end(self._members)
-        for room in self.world.rooms.values():
-            room.coordinators.close()
+        self.world.close()
 
     async def _write(self) -> None:
         choice, world = self.choice, self.world

@@ -4,12 +4,13 @@ with planted(CONSUMER_PLANTS["keeps-reading"]):
     violations = GroupSchedule(seed).run()
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 from unittest.mock import patch
 
-from moldau.clients.cluster import Unreachable
+from moldau.clients.cluster import RETRY_AFTER_S, Unreachable
 from moldau.clients.consumer.commits import Commits
 from moldau.clients.consumer.heartbeat import HeartbeatMember
 from moldau.clients.consumer.positions import Positions
@@ -98,6 +99,11 @@ def _forgets(self: ShareWork, said: Acknowledgements) -> None:
     """Forget acknowledgements that were on a broken connection."""
 
 
+async def _pauses(self: ShareWork) -> None:
+    """Fetch again after a while, from the leaders of before."""
+    await asyncio.sleep(RETRY_AFTER_S)
+
+
 def _confirms_doubts(self: ShareWork, said: Acknowledgements) -> None:
     """Confirm acknowledgements that were on a broken connection."""
     for one in said:
@@ -134,6 +140,16 @@ SHARE_PLANTS: Final[dict[str, Plant]] = {
     "accepts-all": (ShareWork, "acknowledge", _accepts_all),
     "forgets-acknowledgements": (ShareWork, "_say_again", _forgets),
     "confirms-doubts": (ShareWork, "_say_again", _confirms_doubts),
+}
+CLUSTER_TRANSACTION_PLANTS: Final[dict[str, Plant]] = {
+    **TRANSACTION_PLANTS,
+    "keeps-the-coordinator": CLUSTER_PLANTS["keeps-the-coordinator"],
+    "keeps-the-leaders": CLUSTER_PLANTS["keeps-the-leaders"],
+}
+CLUSTER_SHARE_PLANTS: Final[dict[str, Plant]] = {
+    **SHARE_PLANTS,
+    "keeps-the-coordinator": CLUSTER_PLANTS["keeps-the-coordinator"],
+    "keeps-the-leaders": (ShareWork, "_pause_and_refresh", _pauses),
 }
 
 

@@ -12,6 +12,7 @@ acknowledgement of a member that closes.
 
 import asyncio
 import random
+from collections.abc import Sequence
 from typing import Any, Final
 
 from moldau.clients.cluster import Unreachable
@@ -21,11 +22,11 @@ from moldau.clients.share import Acknowledge, ShareConsumer, SharedRecord
 from moldau.errors import ErrorCode, KafkaError
 from moldau.testing.loop import Machine
 from moldau.types import TopicPartition
-from proof.clients.broker_room import BOOTSTRAP, RoomWorld
+from proof.clients.broker_room import RoomWorld
 from proof.clients.plants import SHARE_PLANTS
 from proof.clients.room_schedule import RoomSchedule
 from proof.clients.seeds import run_seeds
-from proof.transactions.schedules.room import DATA
+from proof.transactions.schedules.room import DATA, GROUP_OFFSETS, SHARE_STATE
 
 GROUP: Final = "workers"
 TOPIC: Final = "orders"
@@ -58,7 +59,7 @@ class Member:
     async def live(self) -> None:
         schedule, choice = self._schedule, self._choice
         consumer = ShareConsumer(
-            BOOTSTRAP,
+            schedule.world.bootstrap,
             GROUP,
             [TOPIC],
             None,
@@ -123,8 +124,12 @@ class Member:
 class ShareSchedule(RoomSchedule):
     """One seed.  `run` returns the violations."""
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(random.Random(seed), RoomWorld(seed, share_group=GROUP_VALUES))
+    kinds: Sequence[str] = ("join", "leave", "die", "reset", "cut", "broker")
+    """What may happen, each as often as it stands here."""
+
+    def __init__(self, seed: int, *, broker_count: int = 1) -> None:
+        world = RoomWorld(seed, share_group=GROUP_VALUES, broker_count=broker_count, moving=(GROUP_OFFSETS, SHARE_STATE, *DATA))
+        super().__init__(random.Random(seed), world)
         self.ended: set[Place] = set()
         self.confirmed: dict[Place, float] = {}
         self._seen: dict[Place, bytes | None] = {}
@@ -172,15 +177,14 @@ class ShareSchedule(RoomSchedule):
             self.say(f"{place} was neither accepted nor rejected by anybody")
         self.done["records"] = len(self._seen)
         self._members.clear()
-        self.world.room.broker.shares.close()
-        self.world.room.coordinators.close()
+        self.world.close()
 
     def _left(self) -> list[Place]:
         return [(one, offset) for one in PARTITIONS for offset, _ in self.world.records_of(one) if (one, offset) not in self.ended]
 
     async def _write(self) -> None:
         choice, world = self.choice, self.world
-        async with Producer(BOOTSTRAP, network=world.network, clock=world.clock, batch_size=200, request_timeout_ms=1000) as producer:
+        async with Producer(world.bootstrap, network=world.network, clock=world.clock, batch_size=200, request_timeout_ms=1000) as producer:
             for number in range(choice.randint(5, 25)):
                 one = choice.choice(PARTITIONS)
                 try:
@@ -193,7 +197,7 @@ class ShareSchedule(RoomSchedule):
         choice = self.choice
         while True:
             await asyncio.sleep(choice.uniform(0.2, 2.0))
-            kind = choice.choice(("join", "leave", "die", "reset", "cut", "broker"))
+            kind = choice.choice(self.kinds)
             living = [each for each in self._members if not each[0].is_leaving]
             self.done[kind] += 1
             if kind == "join" and len(living) < 3:

@@ -30,13 +30,13 @@ from moldau.clients.producer import Delivery, Producer
 from moldau.errors import ErrorCode, KafkaError
 from moldau.testing.loop import Machine
 from moldau.types import TopicPartition
-from proof.clients.broker_room import BOOTSTRAP, RoomWorld
+from proof.clients.broker_room import RoomWorld
 from proof.clients.compression import SlowCompression
 from proof.clients.group_schedules import PROTOCOLS
 from proof.clients.plants import TRANSACTION_PLANTS
 from proof.clients.room_schedule import RoomSchedule
 from proof.clients.seeds import run_seeds
-from proof.transactions.schedules.room import TRANSACTION_STATE
+from proof.transactions.schedules.room import DATA, GROUP_OFFSETS, TRANSACTION_STATE
 from proof.transactions.schedules.verdict import visible_in
 
 GROUP: Final = "copiers"
@@ -122,7 +122,7 @@ class Client:
     async def _producer(self, stack: AsyncExitStack) -> Producer:
         choice, world = self._choice, self._schedule.world
         producer = Producer(
-            BOOTSTRAP,
+            world.bootstrap,
             network=world.network,
             clock=world.clock,
             random=self._random,
@@ -170,8 +170,10 @@ class Client:
             attempt.fate = Fate.UNKNOWN if is_to_commit else Fate.ABORTED
             if is_to_commit:
                 await self._commit_again(producer, attempt)
-        except KafkaError:
+        except (KafkaError, OSError, Unreachable) as error:
             attempt.fate = Fate.UNKNOWN if is_to_commit else Fate.ABORTED
+            if not isinstance(error, Fenced):
+                schedule.say(f"{self.machine.host}: a transaction ended with {error!r}")
             raise
         else:
             attempt.fate = Fate.COMMITTED
@@ -187,12 +189,19 @@ class Client:
             except RetriableError:
                 await asyncio.sleep(0.1)
             except AbortableError:
-                await producer.abort_transaction()
+                await self._abort(producer)
                 attempt.fate = Fate.ABORTED
                 return
             else:
                 attempt.fate = Fate.COMMITTED
                 return
+
+    async def _abort(self, producer: Producer) -> None:
+        while True:
+            try:
+                return await producer.abort_transaction()
+            except RetriableError:
+                await asyncio.sleep(0.1)
 
     def _all_told(self, what: str) -> None:
         for attempt in self._attempts:
@@ -238,7 +247,7 @@ class Copier(Client):
         producer = await self._producer(stack)
         options: dict[str, Any] = {} if self._protocol is None else {"topics": [SOURCE.topic], "session_timeout_ms": 6000, **self._protocol}
         consumer = Consumer(
-            BOOTSTRAP,
+            world.bootstrap,
             network=world.network,
             clock=world.clock,
             random=self._random,
@@ -291,10 +300,14 @@ class Copier(Client):
 class TransactionSchedule(RoomSchedule):
     """One seed.  `run` returns the violations."""
 
-    def __init__(self, seed: int) -> None:
+    kinds: Sequence[str] = ("die", "succeed", "reset", "cut", "broker", "coordinator", "clock")
+    """What may happen, each as often as it stands here."""
+
+    def __init__(self, seed: int, *, broker_count: int = 1) -> None:
         self.seed = seed
         choice = random.Random(seed)
-        world = RoomWorld(seed, transaction_version=choice.choice((1, 2)))
+        moving = (GROUP_OFFSETS, TRANSACTION_STATE, *DATA)
+        world = RoomWorld(seed, transaction_version=choice.choice((1, 2)), broker_count=broker_count, moving=moving)
         self.protocol = choice.choice((None, *PROTOCOLS))
         self.left_to_write = choice.randint(3, 9)
         super().__init__(choice, world)
@@ -337,13 +350,13 @@ class TransactionSchedule(RoomSchedule):
         self._check()
         self._copiers.clear()
         self._attempts.clear()
-        self.world.room.coordinators.close()
+        self.world.close()
 
     async def _around(self) -> None:
         choice, world = self.choice, self.world
         while True:
             await asyncio.sleep(choice.uniform(0.2, 2.0))
-            kind = choice.choice(("die", "succeed", "reset", "cut", "broker", "coordinator", "clock"))
+            kind = choice.choice(self.kinds)
             living = [each for each in self._copiers if not each[1].done()]
             self.done[kind] += 1
             if kind == "die" and living:
@@ -353,7 +366,7 @@ class TransactionSchedule(RoomSchedule):
             elif kind == "succeed" and len(living) < 3:
                 self._new_copier()
             elif kind == "coordinator":
-                world.room.fail_over(TRANSACTION_STATE)
+                world.load_anew(TRANSACTION_STATE)
             elif kind == "clock":
                 world.clock.skew_ms = choice.randint(-MOST_SKEW_MS, MOST_SKEW_MS)
             else:
@@ -371,7 +384,8 @@ class TransactionSchedule(RoomSchedule):
     def _open_parts(self) -> list[str]:
         room = self.world.room
         found = [str(one) for one in (SOURCE, *OUTPUTS) if (log := room.partition(one).log).last_stable_offset != log.log_end_offset]
-        return [*found, *room.pending_groups([GROUP]), *map(str, room.open_producers())]
+        open_producers = self.world.room_of(TRANSACTION_STATE).open_producers()
+        return [*found, *room.pending_groups([GROUP]), *map(str, open_producers)]
 
     def _check(self) -> None:
         for part in self._open_parts():

@@ -15,6 +15,8 @@ import pytest
         ("cluster_schedules", 3),
         ("share_schedules", 0),
         ("transaction_schedules", 8),
+        ("cluster_share_schedules", 2),
+        ("cluster_transaction_schedules", 2),
     ],
 )
 def test_a_seed_is_one_history(schedules: str, seed: int) -> None:

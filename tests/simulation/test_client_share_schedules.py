@@ -6,7 +6,7 @@ from proof.clients.plants import SHARE_PLANTS, planted
 from proof.clients.share_schedules import ShareSchedule
 
 
-@pytest.mark.parametrize("seed", [1, 2, 5, 7, 41228, 42036])
+@pytest.mark.parametrize("seed", [1, 2, 5, 7, 41228, 42036, 100064])
 def test_members_of_a_share_group(seed: int) -> None:
     assert ShareSchedule(seed).run() == []
 

@@ -35,6 +35,7 @@ from moldau.server.node.accepted import is_fixed
 from moldau.server.node.assembly import assemble
 from moldau.server.node.config import ROOMS, NodeConfig
 from moldau.server.node.log_mover import LogMover
+from moldau.server.peers.brokers import Brokers
 from moldau.server.requests.broker import Features, Leader
 from moldau.server.requests.dispatch import Api, Client, ConnectionClosed, RequestContext, refusal_of
 from moldau.server.requests.registry import apis_of
@@ -49,6 +50,7 @@ DATA: Final = (TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPa
 GROUP_OFFSETS: Final = TopicPartition(GROUP_TOPIC, 0)
 TRANSACTION_STATE: Final = TopicPartition(TRANSACTION_TOPIC, 0)
 SHARE_STATE: Final = TopicPartition(SHARE_TOPIC, 0)
+SHARE_TOPIC_ID: Final = UUID(int=999)
 LONGEST_SYNC_S: Final = 0.02
 BROKER_ID: Final = 1
 IDS_OF_A_BROKER: Final = 1_000_000
@@ -69,12 +71,13 @@ APIS: Final[dict[int, Api]] = apis_of(MODULES, "broker")
 
 
 class _Cluster:
-    """The metadata: a few topics, which this broker leads."""
+    """The metadata: a few topics, which this broker leads if `leader_of` names no other leader and epoch."""
 
     version = 1
 
-    def __init__(self, leader_id: int) -> None:
+    def __init__(self, leader_id: int, leader_of: Callable[[TopicPartition], tuple[int, int]] | None) -> None:
         self.leader_id: Final = leader_id
+        self._leader_of: Final = leader_of
         self._ids: Final = {topic: UUID(int=1000 + number) for number, topic in enumerate(dict.fromkeys(each.topic for each in DATA))}
 
     def topic_name(self, topic_id: UUID) -> str | None:
@@ -84,12 +87,15 @@ class _Cluster:
         return (topic, index) in (*DATA, GROUP_OFFSETS, TRANSACTION_STATE, SHARE_STATE)
 
     def leader_of(self, topic: str, index: int, listener: str) -> Leader:
-        return Leader(self.leader_id, 1, None, None)
+        leader_id, epoch = (self.leader_id, 1) if self._leader_of is None else self._leader_of(TopicPartition(topic, index))
+        return Leader(leader_id, epoch, None, None)
 
     def features(self) -> Features:
         return Features({}, {}, 1)
 
     def by_name(self, name: str) -> TopicView | None:
+        if name == SHARE_TOPIC:
+            return TopicView(SHARE_TOPIC_ID, name, 1)
         topic_id = self._ids.get(name)
         return TopicView(topic_id, name, 2) if topic_id is not None else None
 
@@ -154,6 +160,7 @@ class Room:
 
     `logs`: those of a cluster's other rooms, which replicate perfectly: all have the same logs.  Such a room leads nothing at first.
     `ends_waits`: fetches without records end in time; with share groups they always do.
+    `brokers`: the other rooms, and the leader and leader epoch of each partition as this broker knows them.
     """
 
     def __init__(
@@ -165,6 +172,7 @@ class Room:
         broker_id: int = BROKER_ID,
         logs: Mapping[TopicPartition, Log] | None = None,
         ends_waits: bool = False,
+        brokers: tuple[Brokers, Callable[[TopicPartition], tuple[int, int]]] | None = None,
     ) -> None:
         config = NodeConfig.parse({**PROPERTIES, "node.id": str(broker_id), **properties})
         self._broker_id: Final = broker_id
@@ -177,7 +185,7 @@ class Room:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._next_block = (broker_id - 1) * IDS_OF_A_BROKER
         self.failures: list[str] = []
-        cluster = _Cluster(broker_id)
+        cluster = _Cluster(broker_id, None if brokers is None else brokers[1])
         self._waits: asyncio.TimerHandle | None = None
         replicas = ReplicaManager(
             local_id=broker_id,
@@ -199,7 +207,7 @@ class Room:
             loader=Loader(self.clock),
             cluster=cluster,
             replicas=replicas,
-            brokers=self._brokers,
+            brokers=self._brokers if brokers is None else brokers[0],
             logs=cast(LogManager, None),
             mover=cast(LogMover, None),
         )

@@ -310,10 +310,13 @@ class Cluster:
 
 
 async def retrying(attempt: Callable[[], Awaitable[T]], *, within_s: float = GIVE_UP_AFTER_S) -> T:
-    """Call `attempt` until it succeeds, fails with an error that is not retriable, or time is up.  Errors: the last KafkaError."""
+    """Call `attempt` until it succeeds, fails with an error that is not retriable, or time is up.
+
+    Errors: the last KafkaError; those of `attempt`, its own time-outs too.
+    """
     last: KafkaError | None = None
     try:
-        async with asyncio.timeout(within_s):
+        async with asyncio.timeout(within_s) as limit:
             while True:
                 try:
                     return await attempt()
@@ -323,7 +326,7 @@ async def retrying(attempt: Callable[[], Awaitable[T]], *, within_s: float = GIV
                     last = error
                 await asyncio.sleep(RETRY_AFTER_S)
     except TimeoutError:
-        if last is not None:
+        if last is not None and limit.expired():
             raise last from None
         raise
 

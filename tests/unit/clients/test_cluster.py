@@ -111,6 +111,16 @@ async def test_retrying_ends_with_the_last_error_when_time_is_up() -> None:
         await retrying(attempt, within_s=0.01)
 
 
+async def test_retrying_leaves_an_attempt_its_own_time_out() -> None:
+    failures: list[Exception] = [KafkaError(ErrorCode.NOT_COORDINATOR), TimeoutError("no answer")]
+
+    async def attempt() -> None:
+        raise failures.pop(0)
+
+    with pytest.raises(TimeoutError, match="no answer"):
+        await retrying(attempt)
+
+
 async def test_retrying_gives_up_at_once_on_what_will_not_change() -> None:
     calls = []
 

@@ -67,6 +67,7 @@ class ClassicMember:
         self.state = MemberState.OUTSIDE
         self.member_id = NO_MEMBER_ID
         self.generation_id = NO_GENERATION
+        self._identity = Identity(group_instance_id=options.group_instance_id)
         self._group_id: Final = options.group_id
         self._cluster = cluster.sibling()
         self._coordinators = Coordinators(self._cluster)
@@ -87,7 +88,12 @@ class ClassicMember:
         self._failure: KafkaError | None = None
 
     def identity(self) -> Identity:
-        return Identity(self.member_id, self.generation_id, self._options.group_instance_id)
+        """The member of the last join, also after the group has thrown it out.
+
+        The coordinator then refuses its commits.  A commit without a member would be taken from a transactional producer, though others
+        have the partitions by now.
+        """
+        return self._identity
 
     def polled(self) -> None:
         self._polled_at = self._time()
@@ -176,14 +182,20 @@ class ClassicMember:
         while True:
             try:
                 joined = await self._join_group()
-                partitions = await self._sync(joined)
+                partitions = await self._sync(joined) if joined is not None else None
             except (OSError, Unreachable):
                 await asyncio.sleep(self._options.retry_backoff_ms / 1000)
                 raise
+            if self._is_lost():
+                return []
             if partitions is not None:
                 return partitions
 
-    async def _join_group(self) -> JoinGroupResponse:
+    def _is_lost(self) -> bool:
+        return self.state is MemberState.LOST
+
+    async def _join_group(self) -> JoinGroupResponse | None:
+        """None: the group does not know the member any more, and the partitions that the member has are lost."""
         options = self._options
         while True:
             request = JoinGroupRequest(
@@ -200,14 +212,23 @@ class ClassicMember:
             code = ErrorCode.of(response.error_code)
             if code is ErrorCode.NONE:
                 self.member_id, self.generation_id = response.member_id, response.generation_id
+                self._identity = Identity(self.member_id, self.generation_id, options.group_instance_id)
                 self._protocol = response.protocol_name or self._protocol
                 return response
             if code is ErrorCode.MEMBER_ID_REQUIRED:
                 self.member_id = response.member_id
             elif code is ErrorCode.UNKNOWN_MEMBER_ID:
-                self.member_id, self.generation_id = NO_MEMBER_ID, NO_GENERATION
+                self._thrown_out()
+                if self._is_lost():
+                    return None
             elif code is not ErrorCode.REBALANCE_IN_PROGRESS:
                 raise error_of(code, f"group {self._group_id}: {code.text}")
+
+    def _thrown_out(self) -> None:
+        """Join as a new member from now on.  What this one still has is lost: it may belong to others already."""
+        self.member_id, self.generation_id = NO_MEMBER_ID, NO_GENERATION
+        if self._owner.owned:
+            self.state = MemberState.LOST
 
     def _metadata(self, name: str) -> bytes:
         owned = sorted(self._owner.owned)
@@ -243,7 +264,7 @@ class ClassicMember:
         if code in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION):
             return None
         if code is ErrorCode.UNKNOWN_MEMBER_ID:
-            self.member_id, self.generation_id = NO_MEMBER_ID, NO_GENERATION
+            self._thrown_out()
             return None
         if code is not ErrorCode.NONE:
             raise error_of(code, f"group {self._group_id}: {code.text}")

@@ -89,9 +89,12 @@ class Offsets:
         """
         if not offsets:
             return
+        began = self._identity()
 
         async def attempt() -> None:
             identity = self._identity()
+            if began.member_id not in ("", identity.member_id):
+                raise error_of(ErrorCode.UNKNOWN_MEMBER_ID, f"group {self._group_id} threw the member out before it had committed")
             topics: dict[str, list[OffsetCommitRequestPartition]] = {}
             for (topic, partition), one in sorted(offsets.items()):
                 topics.setdefault(topic, []).append(

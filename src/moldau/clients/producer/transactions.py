@@ -67,7 +67,9 @@ class Transaction:
         self.wanted: dict[TopicPartition, None] = {}
         """Partitions with records that wait to be added."""
         self.has_begun_at_coordinator = False
-        """Whether there is something to commit or abort."""
+        """Whether there may be something to commit or abort."""
+        self.is_known_at_coordinator = False
+        """Version 1: whether the coordinator has confirmed a partition or a group of this transaction."""
 
     @property
     def is_open(self) -> bool:
@@ -81,7 +83,7 @@ class Transaction:
         self.state = state
         if state is State.READY:
             self.error = None
-            self.added, self.wanted, self.has_begun_at_coordinator = set(), {}, False
+            self.added, self.wanted, self.has_begun_at_coordinator, self.is_known_at_coordinator = set(), {}, False, False
 
     def _misuse(self, state: State) -> KafkaError:
         if self.error is not None:

@@ -34,6 +34,7 @@ from moldau.protocol.wire import Request, Response
 from moldau.types import TopicPartition
 
 R = TypeVar("R", bound=Response)
+T = TypeVar("T")
 LOG: Final = logging.getLogger(__name__)
 
 FEATURE: Final = "transaction.version"
@@ -165,6 +166,7 @@ class Transactor:
                     group_id=group.group_id,
                 )
                 _raise_for(ErrorCode.of((await self._ask(adding, lambda one: one.error_code)).error_code))
+                self.transaction.is_known_at_coordinator = True
             await self._commit_offsets(offsets, group)
         except KafkaError as error:
             raise self.failed(error) from None
@@ -172,9 +174,18 @@ class Transactor:
     # ------------------------------------------------------------ requests
 
     async def _look_up_version(self) -> None:
-        node = await self._coordinators.node_of(self._id)
-        channel = await self._cluster.channel_to(node.node_id)
-        self.is_v2 = channel.level_of(FEATURE) >= 2
+        """Errors: KafkaError; ClusterUnreachable."""
+
+        async def level() -> int:
+            try:
+                node = await self._coordinators.node_of(self._id)
+                channel = await self._cluster.channel_to(node.node_id)
+            except (OSError, Unreachable):
+                self._coordinators.forget(self._id)
+                raise
+            return channel.level_of(FEATURE)
+
+        self.is_v2 = await self._insist(self._id, level) >= 2
 
     async def _init_producer_id(self, producer_id: int, producer_epoch: int) -> None:
         request = InitProducerIdRequest(
@@ -200,6 +211,8 @@ class Transactor:
         )
         response = await self._ask(request, lambda one: one.error_code, max_version=None if self.is_v2 else END_TXN_V1)
         code = ErrorCode.of(response.error_code)
+        if code is ErrorCode.INVALID_TXN_STATE and not committed and not self.is_v2 and not self.transaction.is_known_at_coordinator:
+            return  # the request that was to begin the transaction never arrived: there is nothing to abort
         if code is not ErrorCode.NONE:
             raise self.failed(error_of(code, f"transactional id {self._id}: {code.text}"))
         if self.is_v2 and response.producer_id != NO_PRODUCER_ID:
@@ -211,6 +224,7 @@ class Transactor:
             while self.transaction.wanted and self.transaction.state in (State.IN_TRANSACTION, State.COMMITTING):
                 partitions = list(self.transaction.wanted)
                 await self._add(partitions)
+                self.transaction.is_known_at_coordinator = True
                 self.transaction.added.update(partitions)
                 for one in partitions:
                     self.transaction.wanted.pop(one, None)
@@ -280,16 +294,28 @@ class Transactor:
     ) -> R:
         """Ask the coordinator, again while the answer says so and time is left.  Errors: KafkaError; ClusterUnreachable."""
         coordinators, key = (self._coordinators, self._id) if group_id is None else (self._groups, group_id)
+
+        async def attempt() -> R:
+            response = await coordinators.ask(key, request, error_of_answer, max_version=max_version)
+            code = ErrorCode.of(error_of_answer(response))
+            if code.retriable or code in AGAIN:
+                raise KafkaError(code)
+            return response
+
+        return await self._insist(key, attempt)
+
+    async def _insist(self, key: str, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Try again while the coordinator cannot be reached, or is not ready, and time is left.  Errors: KafkaError; ClusterUnreachable."""
         last: Exception | None = None
         try:
             async with asyncio.timeout(self._options.max_block_ms / 1000):
                 while True:
                     try:
-                        response = await coordinators.ask(key, request, error_of_answer, max_version=max_version)
-                        code = ErrorCode.of(error_of_answer(response))
-                        if not code.retriable and code not in AGAIN:
-                            return response
-                        last = KafkaError(code)
+                        return await attempt()
+                    except KafkaError as error:
+                        if not error.code.retriable and error.code not in AGAIN:
+                            raise
+                        last = error
                     except (OSError, Unreachable) as error:
                         last = error
                     await asyncio.sleep(self._options.retry_backoff_ms / 1000)

@@ -160,7 +160,7 @@ class ShareWork:
         await asyncio.gather(*(self._acknowledge(node_id) for node_id in list(self._sessions)))
 
     async def close(self) -> None:
-        """Release the records that were not returned or not acknowledged, and leave the group.
+        """End the sessions, so that the leaders release the records that were not returned or not acknowledged, and leave the group.
 
         The records of the last poll are released in the implicit mode, too: whoever closes may have failed in their midst.
         Source: ShareConsumerImpl.sendAcknowledgementsAndLeaveGroup.
@@ -169,10 +169,6 @@ class ShareWork:
             return
         self._heart.cancel()
         await asyncio.gather(self._heart, *self._busy.values(), return_exceptions=True)
-        for shared in [*self._out.values(), *self._arrived]:
-            # A record may have been acknowledged, and have arrived again since then: it counts as acknowledged.
-            if shared.record.offset not in self._said[TopicPartition(shared.record.topic, shared.record.partition)]:
-                self.acknowledge(shared, Acknowledge.RELEASE)
         with suppress(OSError, Unreachable, KafkaError):
             await asyncio.gather(*(self._acknowledge(node_id, is_last=True) for node_id in list(self._sessions)))
         with suppress(OSError, Unreachable, KafkaError):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from moldau.testing.process import BrokerProcess, moldau_command
+from moldau.testing.process import BrokerProcess, tied_command
 from proof.connect.worker import Worker
 
 
@@ -19,4 +19,4 @@ class WorkerProcess(Worker):
         (self.directory / "worker.properties").write_text(lines, encoding="utf-8")
 
     def command(self) -> Sequence[str]:
-        return moldau_command("connect", str(self.directory / "worker.properties"))
+        return tied_command("connect", str(self.directory / "worker.properties"))

@@ -126,7 +126,7 @@ class ChildProcess(ABC):
             self.process = subprocess.Popen(
                 self.command(),
                 env=self.environment(),
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,  # its end tells a child of `tied` that this process is gone
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=self.directory,
@@ -175,6 +175,9 @@ class ChildProcess(ABC):
         except subprocess.TimeoutExpired:
             process.kill()
             return process.wait()
+        finally:
+            if process.stdin is not None:
+                process.stdin.close()
 
     def leave(self) -> None:
         """End the process at the end of `with`: SIGKILL, as a machine that loses power.  A test of an orderly end calls `stop`."""

@@ -52,7 +52,7 @@ class BrokerProcess(NodeProcess, Calls):
             raise BrokerFailed(f"formatting ended with {done.returncode}\n{(done.stdout + done.stderr).decode(errors='replace')}")
 
     def command(self) -> Sequence[str]:
-        return moldau_command("serve", str(self.properties_file))
+        return tied_command("serve", str(self.properties_file))
 
     def is_ready(self) -> bool:
         """Whether the broker lists itself to clients."""
@@ -83,3 +83,8 @@ class BrokerProcess(NodeProcess, Calls):
 
 def moldau_command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "moldau.tools.cli.main", *arguments]
+
+
+def tied_command(*arguments: str) -> list[str]:
+    """The same for a `ChildProcess`, which shall not outlive the test."""
+    return [sys.executable, "-m", "moldau.testing.tied", *arguments]

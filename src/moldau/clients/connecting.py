@@ -7,7 +7,7 @@ TLS: an `ssl_context`, or Kafka's options with PEM files.  SASL: credentials as 
 
 import re
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from moldau.clients.cluster import Cluster
@@ -27,6 +27,8 @@ def cluster_of(
     network: Network | None = None,
 ) -> Cluster:
     """The cluster for these options; no connection is open yet.  Errors: OptionError; OSError for certificate files that cannot be read."""
+    if isinstance(servers, Mapping):
+        raise OptionError("a client's first argument are addresses, such as 'localhost:9092': give options={…}")
     bootstrap = options.bootstrap_servers if servers is None else servers if isinstance(servers, str) else ",".join(servers)
     protocol = options.security_protocol.upper()
     if ssl_context is None and protocol.endswith("SSL"):

@@ -80,11 +80,17 @@ class Topics:
             self._timer.cancel()
         try:
             await self._cluster.refresh(None if self._wants_all else self.used, allow_auto_topic_creation=self._creates_topics)
+            if self.failure is not None:
+                LOG.info("the cluster answers again")
             self.failure = None
             self.answer_count += 1
-        except (OSError, Unreachable, KafkaError) as error:
+        except (OSError, Unreachable) as error:
+            # Once for each outage: a program that waits in silence looks as if it hung.
+            LOG.log(logging.INFO if self.failure else logging.WARNING, "the cluster cannot be reached, and is tried again: %s", error)
             self.failure = error
+        except KafkaError as error:
             LOG.info("the metadata request failed: %s", error)
+            self.failure = error
         self._timer = asyncio.get_running_loop().call_later(self._max_age_s, self.refresh_soon)
 
     async def close(self) -> None:

@@ -1,6 +1,6 @@
 """● The blocking admin: the rooms and methods of `moldau.Admin`.  Each method returns what the method of `moldau.Admin` is awaited for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -9,6 +9,7 @@ from moldau.clients.admin.admin import Admin as AsyncAdmin
 from moldau.sync.portal import the_portal
 
 if TYPE_CHECKING:
+    from moldau.clients.options import Given
     from moldau.protocol.messages.api_versions import ApiVersionsResponse
     from moldau.protocol.messages.describe_cluster import DescribeClusterResponse
     from moldau.sync import rooms
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 class Admin:
     """`moldau.Admin`, blocking.  Threads may share it."""
 
-    def __init__(self, servers: str | Sequence[str] | None = None, options: Mapping[str, Any] | None = None, **given: Any) -> None:
+    def __init__(self, servers: str | Sequence[str] | None = None, options: "Given | None" = None, **given: Any) -> None:
         self._portal = the_portal()
         self._admin = AsyncAdmin(servers, options, **given)
 

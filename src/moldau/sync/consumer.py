@@ -12,6 +12,7 @@ from moldau.sync.portal import the_portal
 if TYPE_CHECKING:
     from moldau.clients.consumer import Committed, RebalanceListener
     from moldau.clients.group_metadata import GroupMetadata
+    from moldau.clients.options import Given
     from moldau.clients.records import ConsumerRecord, Records
     from moldau.types import TopicPartition
 
@@ -30,15 +31,18 @@ class Consumer:
     def __init__(
         self,
         servers: str | Sequence[str] | None = None,
-        options: Mapping[str, Any] | None = None,
+        options: "Given | None" = None,
         *,
         topics: Sequence[str] | str | None = None,
         pattern: Pattern | None = None,
         listener: "RebalanceListener | None" = None,
         **given: Any,
     ) -> None:
+        from moldau.sync.forgotten import Closing
+
         self._portal = the_portal()
         self._consumer = AsyncConsumer(servers, options, topics=topics, pattern=pattern, listener=_on_threads(listener), **given)
+        self._closing = Closing(self, self._portal, self._consumer.close)
 
     def subscribe(
         self, topics: Sequence[str] | str | None = None, *, pattern: Pattern | None = None, listener: "RebalanceListener | None" = None
@@ -129,6 +133,7 @@ class Consumer:
         return self._portal.call(self._consumer.metrics)
 
     def close(self) -> None:
+        self._closing.done()
         self._portal.run(self._consumer.close())
 
     def __enter__(self) -> Self:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import asyncio
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 
@@ -22,7 +23,7 @@ class Portal:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._is_of_parent = False
+        self.is_of_parent = False
 
     @property
     def loop(self) -> "asyncio.AbstractEventLoop":
@@ -41,11 +42,11 @@ class Portal:
 
     def forked(self) -> None:
         """Note that this process is a child of the one that made the portal."""
-        self._is_of_parent = True
+        self.is_of_parent = True
 
     def check_process(self) -> None:
         """Errors: FatalError in a process that was forked after the client was made."""
-        if self._is_of_parent:
+        if self.is_of_parent:
             from moldau.clients.errors import FatalError
             from moldau.errors import ErrorCode
 
@@ -76,11 +77,11 @@ class Portal:
             detail = "a callback of a blocking client cannot wait for a blocking client: hand the work to another thread"
             raise FatalError(ErrorCode.INVALID_REQUEST, detail)
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Start a coroutine without waiting for it."""
         import asyncio
 
-        asyncio.run_coroutine_threadsafe(work, self.loop)
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def call(self, function: Callable[[], T]) -> T:
         """Call on the loop's thread, where the clients' state is changed."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import asyncio
     from concurrent.futures import Future
 
+    from moldau.clients.options import Given
     from moldau.clients.producer import Deliveries, RecordMetadata
     from moldau.clients.producer.transactor import Offset
     from moldau.sync.consumer import Consumer
@@ -29,7 +30,9 @@ MAX_PENDING: Final = 10_000
 class Producer:
     """`moldau.Producer`, blocking.  Several threads may send at once: each thread's records keep their order in a partition."""
 
-    def __init__(self, servers: str | Sequence[str] | None = None, options: Mapping[str, Any] | None = None, **given: Any) -> None:
+    def __init__(self, servers: str | Sequence[str] | None = None, options: "Given | None" = None, **given: Any) -> None:
+        from moldau.sync.forgotten import Closing
+
         self._portal = the_portal()
         self._producer = AsyncProducer(servers, options, **given)
         self._pending: deque[tuple[Future[RecordMetadata], Context, str, Any, dict[str, Any]]] = deque()
@@ -37,6 +40,8 @@ class Producer:
         self._room = threading.BoundedSemaphore(MAX_PENDING)
         self._is_pumping = False
         self._pump_lock = threading.Lock()
+        self._has_refused = False
+        self._closing = Closing(self, self._portal, partial(_close, self._producer, self._pending))
 
     def start(self) -> Self:
         """`with` and the first `send` start the producer, too.  With a transactional id, it fences the producer that had the id before."""
@@ -83,6 +88,11 @@ class Producer:
                     continue
                 except Exception as error:
                     future.set_exception(error)
+                    if not self._has_refused:
+                        self._has_refused = True
+                        import logging
+
+                        logging.getLogger(__name__).warning("a record for %s was not sent, and this is said once: %s", topic, error)
                 else:
                     delivery.add_done_callback(partial(_pass_on, future))
             self._pending.popleft()
@@ -105,11 +115,7 @@ class Producer:
         self._portal.run(work())
 
     async def _settle(self) -> None:
-        """Wait until everything that was sent before has reached the producer."""
-        import asyncio
-
-        while self._pending:  # noqa: ASYNC110  threads append to it, and the pump runs on this loop
-            await asyncio.sleep(0)
+        await _settled(self._pending)
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:
@@ -158,17 +164,27 @@ class Producer:
         return self._producer.metrics()
 
     def close(self, *, timeout_ms: int | None = None) -> None:
-        async def work() -> None:
-            await self._settle()
-            await self._producer.close(timeout_ms=timeout_ms)
-
-        self._portal.run(work())
+        self._closing.done()
+        self._portal.run(_close(self._producer, self._pending, timeout_ms))
 
     def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+async def _settled(pending: deque[Any]) -> None:
+    """Wait until everything that was sent before has reached the producer."""
+    import asyncio
+
+    while pending:  # noqa: ASYNC110  threads append to it, and the pump runs on this loop
+        await asyncio.sleep(0)
+
+
+async def _close(producer: AsyncProducer, pending: deque[Any], timeout_ms: int | None = None) -> None:
+    await _settled(pending)
+    await producer.close(timeout_ms=timeout_ms)
 
 
 def _pass_on(waiting: "Future[RecordMetadata]", done: "asyncio.Future[RecordMetadata]") -> None:

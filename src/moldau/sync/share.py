@@ -1,6 +1,6 @@
 """● The blocking share consumer."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -8,6 +8,7 @@ from moldau.clients.share.consumer import ShareConsumer as AsyncShareConsumer
 from moldau.sync.portal import the_portal
 
 if TYPE_CHECKING:
+    from moldau.clients.options import Given
     from moldau.clients.share import Acknowledge, SharedRecord
     from moldau.errors import ErrorCode
     from moldau.types import TopicPartition
@@ -21,16 +22,19 @@ class ShareConsumer:
         servers: str | Sequence[str] | None = None,
         group_id: str | None = None,
         topics: Sequence[str] | str | None = None,
-        options: Mapping[str, Any] | None = None,
+        options: "Given | None" = None,
         on_acknowledged: "Callable[[TopicPartition, list[int], ErrorCode], None] | None" = None,
         **given: Any,
     ) -> None:
+        from moldau.sync.forgotten import Closing
+
         self._portal = the_portal()
 
         async def make() -> AsyncShareConsumer:
             return AsyncShareConsumer(servers, group_id, topics, options, on_acknowledged, **given)
 
         self._consumer = self._portal.run(make())
+        self._closing = Closing(self, self._portal, self._consumer.close)
 
     def subscribe(self, topics: Sequence[str] | str) -> None:
         self._portal.call(lambda: self._consumer.subscribe(topics))
@@ -52,6 +56,7 @@ class ShareConsumer:
         self._portal.run(self._consumer.commit())
 
     def close(self) -> None:
+        self._closing.done()
         self._portal.run(self._consumer.close())
 
     def __enter__(self) -> Self:

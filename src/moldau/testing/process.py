@@ -87,4 +87,4 @@ def moldau_command(*arguments: str) -> list[str]:
 
 def tied_command(*arguments: str) -> list[str]:
     """The same for a `ChildProcess`, which shall not outlive the test."""
-    return [sys.executable, "-m", "moldau.testing.tied", *arguments]
+    return [sys.executable, "-m", "moldau.tools.cli.tied", *arguments]

@@ -6,7 +6,7 @@ Answers are the protocol's own structs where those say it best.  A call about se
 Each room is loaded with its first use: importing this module costs next to nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from moldau.clients.admin.transactions import TransactionAdmin
     from moldau.clients.admin.users import UserAdmin
     from moldau.clients.cluster import Cluster
+    from moldau.clients.options import Given
     from moldau.net.sasl import Credentials
     from moldau.net.transport import Network
     from moldau.protocol.messages.api_versions import ApiVersionsResponse
@@ -50,7 +51,7 @@ class Admin:
     def __init__(
         self,
         servers: "str | Sequence[str] | Cluster | None" = None,
-        options: Mapping[str, Any] | None = None,
+        options: "Given | None" = None,
         *,
         ssl_context: "ssl.SSLContext | None" = None,
         sasl: "Credentials | None" = None,
@@ -64,9 +65,9 @@ class Admin:
             self.cluster = servers
         else:
             from moldau.clients.connecting import cluster_of
-            from moldau.clients.options import ClientOptions, parse_options
+            from moldau.clients.options import ClientOptions, mapping_of, parse_options
 
-            chosen = parse_options(ClientOptions, {**(options or {}), **given})
+            chosen = parse_options(ClientOptions, {**mapping_of(options), **given})
             self.cluster = cluster_of(servers, chosen, ssl_context=ssl_context, sasl=sasl, network=network)
 
     @cached_property

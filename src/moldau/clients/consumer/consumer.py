@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from moldau.clients.consumer.offsets import Committed
     from moldau.clients.consumer.options import ConsumerOptions
     from moldau.clients.group_metadata import GroupMetadata
+    from moldau.clients.options import Given
     from moldau.clients.records import Records
     from moldau.clock import Clock
     from moldau.net.sasl import Credentials
@@ -51,7 +52,7 @@ class Consumer:
     def __init__(
         self,
         servers: "str | Sequence[str] | Cluster | None" = None,
-        options: "Mapping[str, Any] | ConsumerOptions | None" = None,
+        options: "Given | ConsumerOptions | None" = None,
         *,
         topics: Sequence[str] | str | None = None,
         pattern: Pattern | None = None,

@@ -30,7 +30,7 @@ from moldau.clients.consumer.positions import Position, Positions, lag_of
 from moldau.clients.coordinators import Coordinators
 from moldau.clients.errors import AuthenticationError, ClientError, FatalError, RetriableError, error_of
 from moldau.clients.group_metadata import GroupMetadata
-from moldau.clients.options import OptionError, parse_options
+from moldau.clients.options import Given, OptionError, mapping_of, parse_options
 from moldau.clients.records import Records
 from moldau.clients.topics import Topics
 from moldau.clock import Clock, SystemClock
@@ -56,7 +56,7 @@ class ConsumerWork:
     def __init__(
         self,
         servers: str | Sequence[str] | Cluster | None,
-        options: Mapping[str, Any] | ConsumerOptions | None,
+        options: Given | ConsumerOptions | None,
         given: Mapping[str, Any],
         *,
         ssl_context: ssl.SSLContext | None,
@@ -66,7 +66,7 @@ class ConsumerWork:
         random: Random | None,
     ) -> None:
         self.options: Final = (
-            options if isinstance(options, ConsumerOptions) else parse_options(ConsumerOptions, {**(options or {}), **given})
+            options if isinstance(options, ConsumerOptions) else parse_options(ConsumerOptions, {**mapping_of(options), **given})
         )
         self._owns_cluster = not isinstance(servers, Cluster)
         self.cluster: Final = (

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from moldau.clients.cluster import Cluster
+    from moldau.clients.options import Given
     from moldau.clients.producer.delivery import Deliveries, Delivery, OnDelivery
     from moldau.clients.producer.off_loop import OffLoop
     from moldau.clients.producer.options import ProducerOptions
@@ -48,7 +49,8 @@ class HasGroup(Protocol):
 class Producer:
     """See the module.  `servers`: `host:port,host:port`, or a `Cluster` that is shared with others and stays open.
 
-    `given`: options by keyword, in snake_case; `options`: a mapping in Kafka's spelling, or `ProducerOptions`.  `random`: draws the
+    `given`: options by keyword, in snake_case; `options`: a mapping in Kafka's spelling, the path of a
+    properties file, or `ProducerOptions`.  `random`: draws the
     partitions of partitioners that choose at random; None: the system's randomness.  `off_loop`: runs the compression of large batches;
     None: on threads.  Errors: OptionError.
     """
@@ -56,7 +58,7 @@ class Producer:
     def __init__(
         self,
         servers: "str | Sequence[str] | Cluster | None" = None,
-        options: "Mapping[str, Any] | ProducerOptions | None" = None,
+        options: "Given | ProducerOptions | None" = None,
         *,
         ssl_context: "ssl.SSLContext | None" = None,
         sasl: "Credentials | None" = None,

@@ -17,7 +17,7 @@ from moldau.clients.cluster import Cluster, Unreachable
 from moldau.clients.connecting import cluster_of
 from moldau.clients.errors import AbortableError, AuthenticationError, BufferFull, ClientError, FatalError, error_of
 from moldau.clients.group_metadata import GroupMetadata
-from moldau.clients.options import parse_options
+from moldau.clients.options import Given, mapping_of, parse_options
 from moldau.clients.producer.accumulator import MEMORY_OVERHEAD, Accumulating, Accumulator
 from moldau.clients.producer.batch import RECORD_OVERHEAD, size_of
 from moldau.clients.producer.delivery import Deliveries, Delivery, OnDelivery, RecordMetadata, Run, Token
@@ -66,7 +66,7 @@ class ProducerWork:
     def __init__(
         self,
         servers: str | Sequence[str] | Cluster | None,
-        options: Mapping[str, Any] | ProducerOptions | None,
+        options: Given | ProducerOptions | None,
         given: Mapping[str, Any],
         *,
         ssl_context: ssl.SSLContext | None,
@@ -79,7 +79,7 @@ class ProducerWork:
         if isinstance(options, ProducerOptions):
             self.options = options
         else:
-            self.options = parse_options(ProducerOptions, {**(options or {}), **given})
+            self.options = parse_options(ProducerOptions, {**mapping_of(options), **given})
         self._has_hooks = bool(
             self.options.interceptors or self.options.key_serializer is not None or self.options.value_serializer is not None
         )
@@ -114,7 +114,10 @@ class ProducerWork:
         if self._is_closed:
             raise FatalError(ErrorCode.INVALID_REQUEST, "the producer is closed")
         if self._sender is None:
-            self._loop = asyncio.get_running_loop()
+            try:
+                self._loop = asyncio.get_running_loop()
+            except RuntimeError:
+                raise RuntimeError("moldau.Producer works inside asyncio; for code that blocks there is moldau.sync.Producer") from None
             self._progress = asyncio.Event()
             self._topics = Topics(
                 self.cluster,

@@ -13,7 +13,7 @@ when the consumer closes: those that no poll returned, and those of the last pol
 The work is done in `work`, which is loaded with the first share consumer: importing this module costs next to nothing.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import ssl
 
     from moldau.clients.cluster import Cluster
+    from moldau.clients.options import Given
     from moldau.clients.share.acknowledging import Acknowledge, SharedRecord
     from moldau.clients.share.options import ShareConsumerOptions
     from moldau.errors import ErrorCode
@@ -44,7 +45,7 @@ class ShareConsumer:
         servers: "str | Sequence[str] | Cluster | None" = None,
         group_id: str | None = None,
         topics: Sequence[str] | str | None = None,
-        options: "Mapping[str, Any] | ShareConsumerOptions | None" = None,
+        options: "Given | ShareConsumerOptions | None" = None,
         on_acknowledged: "Callable[[TopicPartition, list[int], ErrorCode], None] | None" = None,
         member_id: str | None = None,
         *,
@@ -55,12 +56,12 @@ class ShareConsumer:
     ) -> None:
         from moldau.clients.cluster import Cluster
         from moldau.clients.connecting import cluster_of
-        from moldau.clients.options import OptionError, parse_options
+        from moldau.clients.options import OptionError, mapping_of, parse_options
         from moldau.clients.share.options import ShareConsumerOptions
         from moldau.clients.share.work import ShareWork
 
         if not isinstance(options, ShareConsumerOptions):
-            options = parse_options(ShareConsumerOptions, {**(options or {}), **given})
+            options = parse_options(ShareConsumerOptions, {**mapping_of(options), **given})
         group_id = group_id or options.group_id
         if not group_id:
             raise OptionError("a share consumer needs a group.id")

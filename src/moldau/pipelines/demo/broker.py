@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from moldau.errors import KafkaError
 from moldau.pipelines.session import this_tree_first
@@ -17,7 +18,8 @@ from pyspark_moldau.session import cluster_of
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 15.0
-
+TIED: Final = "moldau.tools.cli.tied"
+"""The command line as a child that ends with this process, even after SIGKILL."""
 
 LOOK_MS = 4_000
 
@@ -43,12 +45,12 @@ def own_broker(directory: Path) -> Iterator[str]:
     """The address of a broker on `directory`, stopped when the block is left."""
     port = free_port()
     log_path = directory / "broker.log"
-    command = [sys.executable, "-m", "moldau.tools.cli.main", "up", "--dir", str(directory / "broker"), "--port", str(port)]
+    command = [sys.executable, "-m", TIED, "up", "--dir", str(directory / "broker"), "--port", str(port)]
     environment = {**os.environ, "PYTHONPATH": this_tree_first()}
     with log_path.open("wb") as log:
         # In a session of its own, so that Ctrl-C stops the run first and the broker after it.
         process = subprocess.Popen(
-            command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment, start_new_session=True
+            command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.PIPE, env=environment, start_new_session=True
         )
         try:
             address = f"127.0.0.1:{port}"
@@ -81,6 +83,9 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+    finally:
+        if process.stdin is not None:
+            process.stdin.close()
 
 
 def is_free(port: int) -> bool:

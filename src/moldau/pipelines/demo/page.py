@@ -13,7 +13,7 @@ from typing import Final
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from moldau.pipelines.demo.broker import free_port, stop
+from moldau.pipelines.demo.broker import TIED, free_port, stop
 from moldau.pipelines.running.metrics import Metrics
 from moldau.pipelines.session import this_tree_first
 
@@ -57,13 +57,13 @@ class Watched:
 def page(directory: Path, bootstrap: str, prefix: str, partitions: int, port: int, watched: Watched, *, is_open: bool) -> Iterator[str]:
     """The page's address.  `is_open`: it takes orders; else it only shows.  Errors: PageError."""
     # A run on somebody else's Kafka may follow another run, whose views are of other topics.
-    command = [sys.executable, "-m", "moldau.tools.cli.main", "shop", "--bootstrap-server", bootstrap, "--port", str(port)]
+    command = [sys.executable, "-m", TIED, "shop", "--bootstrap-server", bootstrap, "--port", str(port)]
     command += ["--dir", str(directory / f"{prefix}shop"), "--topic-prefix", prefix, "--partitions", str(partitions)]
     command += ["--metrics", f"http://127.0.0.1:{watched.port}/metrics", "--only", "web", *([] if is_open else ["--read-only"])]
     with (directory / "shop.log").open("ab") as log:
         environment = {**os.environ, "PYTHONPATH": this_tree_first()}
         process = subprocess.Popen(
-            command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment, start_new_session=True
+            command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.PIPE, env=environment, start_new_session=True
         )
         url = f"http://127.0.0.1:{port}"
         try:

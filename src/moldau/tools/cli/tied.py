@@ -1,4 +1,4 @@
-"""● `moldau` as a child that ends with its parent: `python -m moldau.testing.tied serve server.properties`.
+"""● `moldau` as a child that ends with its parent: `python -m moldau.tools.cli.tied serve server.properties`.
 
 The parent holds the other end of the child's standard input and writes nothing to it.  The end of the input means that the parent is gone,
 even by SIGKILL: the child ends at once, as by a crash.  A child that is stopped by SIGSTOP ends when it is continued.

@@ -8,12 +8,17 @@ TLS: an `ssl_context`, or Kafka's options with PEM files.  SASL: credentials as 
 import re
 import ssl
 from collections.abc import Mapping, Sequence
-from typing import Final
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
 
 from moldau.clients.cluster import Cluster
-from moldau.clients.options import ClientOptions, OptionError
+from moldau.clients.options import ClientOptions, OptionError, read_properties
 from moldau.net.sasl import Credentials, Plain, Scram
 from moldau.net.transport import Network
+
+Given = Mapping[str, Any] | str | PathLike[str]
+"""Options by name, or the path of a properties file."""
 
 _JAAS_PAIR: Final = re.compile(r"""(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;"']+)""")
 
@@ -47,6 +52,13 @@ def cluster_of(
         )
     except ValueError as error:
         raise OptionError(f"bootstrap.servers: {error}") from None
+
+
+def mapping_of(options: Given | None) -> Mapping[str, Any]:
+    """Options that are given as a mapping, or as the path of a properties file.  Errors: OSError; UnicodeError."""
+    if isinstance(options, str | PathLike):
+        return read_properties(Path(options).read_text(encoding="utf-8"))
+    return options or {}
 
 
 def _context_of(options: ClientOptions) -> ssl.SSLContext:

@@ -10,8 +10,6 @@ An unknown option is an error that names the nearest known one.  Options of Java
 
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
-from os import PathLike
-from pathlib import Path
 from typing import Any, Final, TypeVar, get_args, get_type_hints
 
 from moldau.config import nearest
@@ -40,9 +38,6 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "reconnect.backoff.max.ms": "see retry.backoff.ms",
 }
 
-
-Given = Mapping[str, Any] | str | PathLike[str]
-"""Options by name, or the path of a properties file."""
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -153,13 +148,6 @@ def _checked(key: str, value: Any, kind: Any) -> Any:
     if kind in (int, float, str, bool) and not isinstance(value, (int, float) if kind is float else kind):
         raise OptionError(f"{key} cannot be {value!r}: {kind.__name__} is expected")
     return value
-
-
-def mapping_of(options: Given | None) -> Mapping[str, Any]:
-    """Options that are given as a mapping, or as the path of a properties file.  Errors: OSError; UnicodeError."""
-    if isinstance(options, str | PathLike):
-        return read_properties(Path(options).read_text(encoding="utf-8"))
-    return options or {}
 
 
 def read_properties(text: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from moldau.clients.admin.admin import Admin as AsyncAdmin
 from moldau.sync.portal import the_portal
 
 if TYPE_CHECKING:
-    from moldau.clients.options import Given
+    from moldau.clients.connecting import Given
     from moldau.protocol.messages.api_versions import ApiVersionsResponse
     from moldau.protocol.messages.describe_cluster import DescribeClusterResponse
     from moldau.sync import rooms

@@ -10,9 +10,9 @@ from moldau.clients.consumer.consumer import Pattern
 from moldau.sync.portal import the_portal
 
 if TYPE_CHECKING:
+    from moldau.clients.connecting import Given
     from moldau.clients.consumer import Committed, RebalanceListener
     from moldau.clients.group_metadata import GroupMetadata
-    from moldau.clients.options import Given
     from moldau.clients.records import ConsumerRecord, Records
     from moldau.types import TopicPartition
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import asyncio
     from concurrent.futures import Future
 
-    from moldau.clients.options import Given
+    from moldau.clients.connecting import Given
     from moldau.clients.producer import Deliveries, RecordMetadata
     from moldau.clients.producer.transactor import Offset
     from moldau.sync.consumer import Consumer

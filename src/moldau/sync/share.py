@@ -8,7 +8,7 @@ from moldau.clients.share.consumer import ShareConsumer as AsyncShareConsumer
 from moldau.sync.portal import the_portal
 
 if TYPE_CHECKING:
-    from moldau.clients.options import Given
+    from moldau.clients.connecting import Given
     from moldau.clients.share import Acknowledge, SharedRecord
     from moldau.errors import ErrorCode
     from moldau.types import TopicPartition

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from moldau.clients.admin.transactions import TransactionAdmin
     from moldau.clients.admin.users import UserAdmin
     from moldau.clients.cluster import Cluster
-    from moldau.clients.options import Given
+    from moldau.clients.connecting import Given
     from moldau.net.sasl import Credentials
     from moldau.net.transport import Network
     from moldau.protocol.messages.api_versions import ApiVersionsResponse
@@ -64,8 +64,8 @@ class Admin:
         if isinstance(servers, Cluster):
             self.cluster = servers
         else:
-            from moldau.clients.connecting import cluster_of
-            from moldau.clients.options import ClientOptions, mapping_of, parse_options
+            from moldau.clients.connecting import cluster_of, mapping_of
+            from moldau.clients.options import ClientOptions, parse_options
 
             chosen = parse_options(ClientOptions, {**mapping_of(options), **given})
             self.cluster = cluster_of(servers, chosen, ssl_context=ssl_context, sasl=sasl, network=network)

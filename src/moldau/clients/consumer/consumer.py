@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from random import Random
 
     from moldau.clients.cluster import Cluster
+    from moldau.clients.connecting import Given
     from moldau.clients.consumer.iteration import RecordStream
     from moldau.clients.consumer.member import RebalanceListener
     from moldau.clients.consumer.offsets import Committed
     from moldau.clients.consumer.options import ConsumerOptions
     from moldau.clients.group_metadata import GroupMetadata
-    from moldau.clients.options import Given
     from moldau.clients.records import Records
     from moldau.clock import Clock
     from moldau.net.sasl import Credentials

@@ -15,7 +15,7 @@ from random import Random, SystemRandom
 from typing import Any, Final
 
 from moldau.clients.cluster import Cluster
-from moldau.clients.connecting import cluster_of
+from moldau.clients.connecting import Given, cluster_of, mapping_of
 from moldau.clients.consumer.classic import ClassicMember
 from moldau.clients.consumer.commits import Commits
 from moldau.clients.consumer.fetcher import Fetcher
@@ -30,7 +30,7 @@ from moldau.clients.consumer.positions import Position, Positions, lag_of
 from moldau.clients.coordinators import Coordinators
 from moldau.clients.errors import AuthenticationError, ClientError, FatalError, RetriableError, error_of
 from moldau.clients.group_metadata import GroupMetadata
-from moldau.clients.options import Given, OptionError, mapping_of, parse_options
+from moldau.clients.options import OptionError, parse_options
 from moldau.clients.records import Records
 from moldau.clients.topics import Topics
 from moldau.clock import Clock, SystemClock

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from moldau.clients.cluster import Cluster
-    from moldau.clients.options import Given
+    from moldau.clients.connecting import Given
     from moldau.clients.producer.delivery import Deliveries, Delivery, OnDelivery
     from moldau.clients.producer.off_loop import OffLoop
     from moldau.clients.producer.options import ProducerOptions

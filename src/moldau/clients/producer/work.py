@@ -14,10 +14,10 @@ from random import Random, SystemRandom
 from typing import Any, Final
 
 from moldau.clients.cluster import Cluster, Unreachable
-from moldau.clients.connecting import cluster_of
+from moldau.clients.connecting import Given, cluster_of, mapping_of
 from moldau.clients.errors import AbortableError, AuthenticationError, BufferFull, ClientError, FatalError, error_of
 from moldau.clients.group_metadata import GroupMetadata
-from moldau.clients.options import Given, mapping_of, parse_options
+from moldau.clients.options import parse_options
 from moldau.clients.producer.accumulator import MEMORY_OVERHEAD, Accumulating, Accumulator
 from moldau.clients.producer.batch import RECORD_OVERHEAD, size_of
 from moldau.clients.producer.delivery import Deliveries, Delivery, OnDelivery, RecordMetadata, Run, Token

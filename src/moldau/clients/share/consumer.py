@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import ssl
 
     from moldau.clients.cluster import Cluster
-    from moldau.clients.options import Given
+    from moldau.clients.connecting import Given
     from moldau.clients.share.acknowledging import Acknowledge, SharedRecord
     from moldau.clients.share.options import ShareConsumerOptions
     from moldau.errors import ErrorCode
@@ -55,8 +55,8 @@ class ShareConsumer:
         **given: Any,
     ) -> None:
         from moldau.clients.cluster import Cluster
-        from moldau.clients.connecting import cluster_of
-        from moldau.clients.options import OptionError, mapping_of, parse_options
+        from moldau.clients.connecting import cluster_of, mapping_of
+        from moldau.clients.options import OptionError, parse_options
         from moldau.clients.share.options import ShareConsumerOptions
         from moldau.clients.share.work import ShareWork
 

@@ -38,7 +38,7 @@ from moldau.pipelines.validation.service import OrderService
 HERE, THERE = "10.77.31.1", "10.77.31.2"
 NAMESPACE: Final = "moldau-worker"
 PORT, BROKER_PORT = 17077, 19192
-FIRST, PER_BATCH = 100, 30
+FIRST, PER_BATCH = 40, 30
 FAULTS: Final = FaultPlan(held_back=20, lost_request=0, wrong_total=17, malformed=23)
 LOOK_S, LATER_S = 0.02, 0.4
 HIDDEN: Final = Path("/", *Path(__file__).parts[1:2])
@@ -82,9 +82,9 @@ def started(command: Sequence[str], log: Path, environment: dict[str, str]) -> I
 
 
 def below(pid: int) -> list[int]:
-    """The descendants of a process."""
+    """The descendants of a process.  Linux lists children by the thread that started them, and Java starts them in any thread."""
     try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+        children = [child for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text(encoding="ascii").split()]
     except OSError:
         return []
     return [each for child in children for each in (*below(int(child)), int(child))]
@@ -163,9 +163,9 @@ def _end(*_: object) -> None:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--worker-pyspark", type=Path, required=True)
-    parser.add_argument("--orders", type=int, default=400, help="orders before and between the kills (%(default)s)")
+    parser.add_argument("--orders", type=int, default=240, help="orders before and between the kills (%(default)s)")
     parser.add_argument("--kills", type=int, default=3, help="executors that get SIGKILL (%(default)s)")
-    parser.add_argument("--within", type=float, default=300.0, metavar="S", help="the longest wait for one step, in seconds (%(default)s)")
+    parser.add_argument("--within", type=float, default=400.0, metavar="S", help="the longest wait for one step, in seconds (%(default)s)")
     told = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, _end)
     folder = Path(tempfile.mkdtemp(prefix="standalone-"))

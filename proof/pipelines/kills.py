@@ -27,6 +27,7 @@ from moldau.pipelines.topics import create_topics
 from moldau.testing.child import NodeProcess
 from moldau.testing.process import BrokerProcess
 from proof.kafka.apache import ApacheKafka
+from proof.pipelines.ending import end_on_sigterm
 
 PARTITIONS = 3
 STEPS = [
@@ -227,4 +228,5 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    end_on_sigterm()
     main()

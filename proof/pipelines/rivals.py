@@ -22,6 +22,7 @@ from moldau.pipelines.topics import create_topics
 from moldau.testing.child import NodeProcess
 from moldau.testing.process import BrokerProcess
 from proof.kafka.apache import ApacheKafka
+from proof.pipelines.ending import end_on_sigterm
 from proof.pipelines.kills import PARTITIONS, Trial, fill
 
 RECORDS: Final = 600
@@ -205,4 +206,5 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    end_on_sigterm()
     main()

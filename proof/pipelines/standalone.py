@@ -34,6 +34,7 @@ from moldau.pipelines.validation.faults import FaultPlan, Sent, with_faults
 from moldau.pipelines.validation.ledger import Ledger
 from moldau.pipelines.validation.model import Topics
 from moldau.pipelines.validation.service import OrderService
+from proof.pipelines.ending import end_on_sigterm
 
 HERE, THERE = "10.77.31.1", "10.77.31.2"
 NAMESPACE: Final = "moldau-worker"
@@ -154,12 +155,6 @@ def lines_of(log: Path) -> list[str]:
     return [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if RUNNERS_LINE.match(line)]
 
 
-def _end(*_: object) -> None:
-    """End and remove what was started.  `timeout` sends its signal twice, and the second one would interrupt that."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sys.exit("ended by SIGTERM")
-
-
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--worker-pyspark", type=Path, required=True)
@@ -167,7 +162,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--kills", type=int, default=3, help="executors that get SIGKILL (%(default)s)")
     parser.add_argument("--within", type=float, default=400.0, metavar="S", help="the longest wait for one step, in seconds (%(default)s)")
     told = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, _end)
     folder = Path(tempfile.mkdtemp(prefix="standalone-"))
     print(folder, flush=True)
     java = java_environment().get("JAVA_HOME") or os.environ.get("JAVA_HOME", "")
@@ -253,4 +247,5 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    end_on_sigterm()
     main()

@@ -6,6 +6,7 @@ A producer's records arrive so, and a consumer leaves its group.  A process that
 import atexit
 import concurrent.futures.thread  # noqa: F401  has to register its exit before this module does
 import logging
+import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
@@ -53,8 +54,11 @@ def close_all() -> None:
         client.begin()
     late = wait(list(_CLOSING), AT_EXIT_S).not_done
     if late:
-        LOG.warning("%d clients were not closed, and could not be closed within %.0f s: records may be lost", len(late), AT_EXIT_S)
+        LOG.warning("the program did not close all its clients, and %.0f s were not enough for the rest: records may be lost", AT_EXIT_S)
 
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_CLOSING.clear)  # the loop that would end them is the parent's
 
 # Functions of `atexit` come too late: the executors have ended by then, and the loop looks names of hosts up in one.  These functions run
 # in the reverse order of their registration, ours before that of the executors.

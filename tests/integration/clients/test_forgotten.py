@@ -80,3 +80,19 @@ def test_options_come_from_a_properties_file(tmp_path: Path) -> None:
 def test_options_in_the_place_of_addresses_are_refused() -> None:
     with pytest.raises(OptionError, match="give options="):
         Producer({"bootstrap.servers": "localhost:9092"})  # type: ignore[arg-type]
+
+
+def test_a_forked_process_leaves_its_parents_clients_alone(moldau_broker: EmbeddedBroker, moldau_topic: str) -> None:
+    text = f"""
+import os, sys
+from moldau.sync import Producer
+
+producer = Producer("{moldau_broker.bootstrap_servers}")
+producer.send("{moldau_topic}", b"tea")
+if os.fork() == 0:
+    sys.exit(7)
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=WITHIN_S, check=True)
+    assert (done.stdout, done.stderr) == ("7\n", "")
+    moldau_broker.expect(moldau_topic, [b"tea"])

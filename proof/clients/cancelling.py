@@ -40,7 +40,7 @@ class _Counted:
             try:
                 yield waited_for
             except BaseException as error:
-                resume = partial(inner.throw, error)  # type: ignore[attr-defined]
+                resume = partial(inner.throw, error)
             else:
                 resume = partial(next, inner)
 

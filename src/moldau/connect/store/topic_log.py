@@ -30,7 +30,7 @@ async def ensure_topic(admin: Admin, name: str, *, partitions: int, replication_
 
 
 class TopicLog:
-    """`start` returns when the records that were there have been replayed; later records are replayed as they come."""
+    """Records are replayed from `start` on, as they come.  `read_to_end` waits for those that are there."""
 
     def __init__(self, cluster: Cluster, producer: Producer, topic: str, replay: Replay) -> None:
         self.topic = topic
@@ -50,7 +50,6 @@ class TopicLog:
         await self._consumer.assign(self._partitions)
         self._consumer.seek_to_beginning()
         self._task = asyncio.get_running_loop().create_task(self._follow(), name=f"follow {self.topic}")
-        await self.read_to_end()
 
     async def _follow(self) -> None:
         while True:

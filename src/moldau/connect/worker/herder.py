@@ -91,6 +91,9 @@ class Herder:
         self.worker = Worker(self.configs, around, self.tell_connector, self._publish)
         for log in (self.config_log, self.status_log, self.offset_log):
             await log.start()
+        # The offsets may end in a transaction of a task that was killed.  The task fences it, so the offsets are awaited only there.
+        await self.config_log.read_to_end()
+        await self.status_log.read_to_end()
         if len((await self.cluster.refresh([options["config.storage.topic"]])).partitions_of(options["config.storage.topic"])) != 1:
             topic = options["config.storage.topic"]
             raise ConfigError(f"config.storage.topic {topic} must have exactly one partition: name another topic, or make this one anew")

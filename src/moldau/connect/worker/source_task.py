@@ -54,11 +54,10 @@ class SourceRun(TaskRun):
         own.setdefault("client.id", f"connector-producer-{self.task}")
         task = self.kind.task()
         assert isinstance(task, SourceTask)
-        await self.around.offset_log.read_to_end()
+        # The start of a producer with a transactional id ends the transaction of the run before.
         async with Producer(self.around.cluster, own) as self._producer:
             try:
-                if self._writes_once:
-                    await self.around.offset_log.read_to_end()  # with all offsets that the run fenced by now had committed
+                await self.around.offset_log.read_to_end()
                 await self.patiently(lambda: task.start(self.config, _Offsets(self)), START_WITHIN_S)
                 self.is_up()
                 await self._loop(task)

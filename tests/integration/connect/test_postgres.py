@@ -274,6 +274,46 @@ async def test_a_transaction_that_was_told_in_part_goes_on_there_while_the_slot_
     assert sorted(story.rows) == [(number,) for number in range(1, 8)]
 
 
+@pytest.mark.parametrize("restarts", [True, False])
+async def test_reading_goes_on_when_the_slot_is_behind_more_known_changes_than_one_read_asks_for(server: Postgres, restarts: bool) -> None:
+    """PostgreSQL keeps a slot's advance at checkpoints only: a server that is killed has the slot as it was before."""
+    name = f"back_{restarts}".lower()
+    copy = "SELECT pg_copy_logical_replication_slot(%s, %s)"
+    with server.connect() as db:
+        db.execute(f"CREATE TABLE {name} (id int PRIMARY KEY)")
+        story = Story(server, name, **{"max.batch.size": "5"})
+        task = PostgresTask()
+        await task.start(story.config, story)
+        story.take(await task.poll())
+        db.execute(copy, [name, f"{name}_before"])
+        for number in range(40):
+            db.execute(f"INSERT INTO {name} VALUES (%s)", [number])
+        await read_to(task, story, 40)
+        db.execute("SELECT pg_drop_replication_slot(%s)", [name])
+        db.execute(copy, [f"{name}_before", name])
+        db.execute("SELECT pg_drop_replication_slot(%s)", [f"{name}_before"])
+        if restarts:
+            await task.stop()
+            task = PostgresTask()
+            await task.start(story.config, story)
+        db.execute(f"INSERT INTO {name} VALUES (40)")
+        await read_to(task, story, 41)
+        await task.stop()
+    assert story.ops == ["c"] * 41
+
+
+async def read_to(task: PostgresTask, story: Story, rows: int) -> None:
+    """Poll until the story has so many rows.  Errors: AssertionError after 200 polls."""
+    for _ in range(200):
+        records = await task.poll()
+        story.take(records)
+        if records:
+            await task.commit()
+        if len(story.rows) >= rows:
+            return
+    raise AssertionError(f"{len(story.rows)} rows of {rows}")
+
+
 @pytest.mark.parametrize("change", ["DROP TABLE gone", "ALTER TABLE gone RENAME TO gone_too"])
 async def test_changes_of_a_table_that_is_gone_are_told(server: Postgres, change: str) -> None:
     with server.connect() as db:

@@ -67,7 +67,9 @@ class PostgresTask(SourceTask):
         self._begins = found is None or "lsn" not in found
         self._is_all_committed = True
         self._has_more = self._has_only_known = False
-        """Whether the log's next part was told before.  The slot has to advance for more to come."""
+        """Whether the log's next part was told before.  The slot has to advance for more to come: a server that was killed may have it
+        as it was at an older checkpoint.
+        """
         self._advanced_at = self._beat_at = asyncio.get_running_loop().time()
         await self._asked(self._prepare)
 
@@ -321,16 +323,16 @@ class PostgresTask(SourceTask):
             raise
         self._messages = None
         self._given = self._lsn
-        self._has_only_known = not found and self._given > self._committed and self._has_more
+        self._has_only_known = not found and self._has_more
         return found
 
     async def commit(self) -> None:
         """Advance the slot behind the changes that are safe."""
         self._is_all_committed = True
         self._advanced_at = asyncio.get_running_loop().time()
-        if self._messages is None and self._given > self._committed:
+        if self._messages is None and (self._given > self._committed or self._has_only_known):
             await self._asked(self._advance)
-            self._committed = self._given
+            self._committed, self._has_only_known = self._given, False
 
     def _advance(self) -> None:
         query = "SELECT pg_replication_slot_advance(%s, '0/0'::pg_lsn + %s::numeric)"

@@ -158,8 +158,8 @@ async def aiokafka_member(servers: str, topic: str, group: str, protocol: str, *
         heartbeat_interval_ms=HEARTBEAT_MS,
         partition_assignment_strategy=[assignors[protocol]],
     )
-    consumer.subscribe([topic], listener=Listener())
     await consumer.start()
+    consumer.subscribe([topic], listener=Listener())  # not before: `start` would join the group, and raise what `getmany` raises
     due_s = time.monotonic() + COMMIT_EVERY_S
     while not leaving.is_asked:
         try:

@@ -141,12 +141,17 @@ async def aiokafka_member(servers: str, topic: str, group: str, protocol: str, *
 
     assignors = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor, "sticky": StickyPartitionAssignor}
 
+    owned: list[int] = []
+
     class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is not typed
         def on_partitions_revoked(self, revoked: Any) -> None:
-            note("R", _indexes(revoked))
+            # aiokafka has no call for partitions that were lost: a member that was thrown out has no generation any more.
+            note("L" if revoked and consumer._coordinator.generation < 0 else "R", _indexes(revoked))
+            owned.clear()
 
         def on_partitions_assigned(self, assigned: Any) -> None:
-            note("A", _indexes(assigned))
+            owned[:] = _indexes(assigned)
+            note("A", owned)
 
     consumer = AIOKafkaConsumer(
         bootstrap_servers=servers,
@@ -179,6 +184,7 @@ async def aiokafka_member(servers: str, topic: str, group: str, protocol: str, *
                 await consumer.commit()
             except KafkaError as error:
                 print(f"commit: {error!r}", file=sys.stderr)
+    note("R", owned)  # aiokafka tells no listener, and the next owner may note its partitions before this process notes its end
     await consumer.stop()
 
 

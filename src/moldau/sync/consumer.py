@@ -67,7 +67,7 @@ class Consumer:
         return self._portal.call(lambda: self._consumer.positions)
 
     def poll(self, timeout_s: float = 1.0, *, max_records: int | None = None) -> "list[Records]":
-        return self._portal.run(self._consumer.poll(timeout_s, max_records=max_records))
+        return self._portal.run(self._consumer.poll(timeout_s, max_records=max_records), take_back=self._consumer.take_back)
 
     def __iter__(self) -> "Iterator[ConsumerRecord]":
         """Records one by one until the consumer is closed.  A record counts as done when the next one is asked for."""

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from moldau.sync.call import Call
+
 if TYPE_CHECKING:
     import asyncio
     from concurrent.futures import Future
@@ -31,9 +33,11 @@ class Portal:
             if self._loop is None:
                 import asyncio
 
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._loop.run_forever, name="moldau-sync", daemon=True)
-                self._thread.start()
+                loop = asyncio.new_event_loop()
+                thread = threading.Thread(target=loop.run_forever, name="moldau-sync", daemon=True)
+                thread.start()
+                # Last, because an interrupt before this line must not leave a loop that nobody runs.
+                self._loop, self._thread = loop, thread
             return self._loop
 
     def is_here(self) -> bool:
@@ -52,21 +56,27 @@ class Portal:
 
             raise FatalError(ErrorCode.INVALID_REQUEST, "this client was made before the process forked: make clients after the fork")
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Errors: those of `work`; FatalError where waiting would never end.  KeyboardInterrupt cancels the work."""
-        import asyncio
+    def run(self, work: Coroutine[Any, Any, T], *, take_back: Callable[[T], object] | None = None) -> T:
+        """Run on the loop, and wait for the result.
 
+        KeyboardInterrupt, or whatever a signal handler raises, cancels the work.  `take_back` is called on the loop with a result that came
+        too late for that, and that no caller gets.
+
+        Errors: those of `work`; FatalError where waiting would never end.
+        """
         try:
             self.check_process()
             self._check_thread()
+            loop = self.loop
+            call = Call(work, loop, take_back)
         except BaseException:
             work.close()
             raise
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
-            return future.result()
+            loop.call_soon_threadsafe(call.begin)
+            return call.wait()
         except BaseException:
-            future.cancel()
+            loop.call_soon_threadsafe(call.give_up)
             raise
 
     def _check_thread(self) -> None:
@@ -82,6 +92,10 @@ class Portal:
         import asyncio
 
         return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+    def call_soon(self, function: Callable[[], object]) -> None:
+        """Call on the loop's thread without waiting for it."""
+        self.loop.call_soon_threadsafe(function)
 
     def call(self, function: Callable[[], T]) -> T:
         """Call on the loop's thread, where the clients' state is changed."""

@@ -37,9 +37,11 @@ class Producer:
         self._producer = AsyncProducer(servers, options, **given)
         self._pending: deque[tuple[Future[RecordMetadata], Context, str, Any, dict[str, Any]]] = deque()
         """Each record with the context of its thread: interceptors and serializers may look there, such as for the current span."""
-        self._room = threading.BoundedSemaphore(MAX_PENDING)
         self._is_pumping = False
+        """Whether the pump is about to run.  False while it runs is harmless."""
         self._pump_lock = threading.Lock()
+        self._pump_task: asyncio.Task[None] | None = None
+        self._drained: asyncio.Event | None = None
         self._has_refused = False
         self._closing = Closing(self, self._portal, partial(_close, self._producer, self._pending))
 
@@ -59,17 +61,36 @@ class Producer:
 
         future: Future[RecordMetadata] = Future()
         self._portal.check_process()
-        if not self._room.acquire(blocking=not self._portal.is_here()):
-            from moldau.clients.errors import BufferFull
+        while len(self._pending) >= MAX_PENDING:
+            if self._portal.is_here():
+                from moldau.clients.errors import BufferFull
 
-            future.set_exception(BufferFull(f"{MAX_PENDING} records wait already, and a callback cannot wait for room"))
-            return future
+                future.set_exception(BufferFull(f"{MAX_PENDING} records wait already, and a callback cannot wait for room"))
+                return future
+            self._portal.run(self._wait_for_room())
         with self._pump_lock:
             self._pending.append((future, copy_context(), topic, value, given))
             if not self._is_pumping:
+                self._portal.call_soon(self._start_pump)
+                # Last, because an interrupt before this line must not leave a flag without a pump: it would start with no later record.
                 self._is_pumping = True
-                self._portal.spawn(self._pump())
         return future
+
+    async def _wait_for_room(self) -> None:
+        import asyncio
+
+        self._start_pump()
+        self._drained = self._drained or asyncio.Event()
+        while len(self._pending) >= MAX_PENDING:
+            self._drained.clear()
+            await self._drained.wait()
+
+    def _start_pump(self) -> None:
+        """Run the pump unless it runs.  Called on the loop."""
+        import asyncio
+
+        if self._pump_task is None or self._pump_task.done():
+            self._pump_task = asyncio.get_running_loop().create_task(self._pump())
 
     async def _pump(self) -> None:
         from moldau.clients.errors import BufferFull
@@ -96,7 +117,8 @@ class Producer:
                 else:
                     delivery.add_done_callback(partial(_pass_on, future))
             self._pending.popleft()
-            self._room.release()
+            if self._drained is not None and len(self._pending) <= MAX_PENDING // 2:
+                self._drained.set()
 
     def send_many(self, topic: str, values: Sequence[Any], **given: Any) -> "Deliveries":
         """Blocks until all deliveries have ended.  Errors: that of the first failed delivery."""
@@ -115,6 +137,7 @@ class Producer:
         self._portal.run(work())
 
     async def _settle(self) -> None:
+        self._start_pump()
         await _settled(self._pending)
 
     @contextmanager
@@ -165,7 +188,12 @@ class Producer:
 
     def close(self, *, timeout_ms: int | None = None) -> None:
         self._closing.done()
-        self._portal.run(_close(self._producer, self._pending, timeout_ms))
+
+        async def work() -> None:
+            self._start_pump()
+            await _close(self._producer, self._pending, timeout_ms)
+
+        self._portal.run(work())
 
     def __enter__(self) -> Self:
         return self.start()

@@ -47,7 +47,7 @@ class ShareConsumer:
         return self._consumer.assignment
 
     def poll(self, *, wait_s: float = 1.0) -> "list[SharedRecord]":
-        return self._portal.run(self._consumer.poll(wait_s=wait_s))
+        return self._portal.run(self._consumer.poll(wait_s=wait_s), take_back=self._consumer.take_back)
 
     def acknowledge(self, shared: "SharedRecord", kind: "Acknowledge") -> None:
         self._portal.call(lambda: self._consumer.acknowledge(shared, kind))

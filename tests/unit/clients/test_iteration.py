@@ -163,3 +163,21 @@ def test_records_whose_values_cannot_be_read_do_not_stop_the_rest() -> None:
     found = iterating(work, value_deserializer=even)
     assert all(isinstance(value, bytes) == failed for value, failed in found)
     assert sum(failed for _, failed in found) == PER_PARTITION * 3 // 2
+
+
+def test_what_a_poll_returned_to_nobody_comes_again_and_is_not_done() -> None:
+    async def work(consumer: Consumer) -> list[int]:
+        seen: list[int] = []
+        while len(seen) < PER_PARTITION * 3:
+            before = done(consumer)
+            consumer.take_back(await consumer.poll(1.0, max_records=17))
+            assert done(consumer) == before
+            for records in await consumer.poll(1.0, max_records=10):
+                seen += [int(value) for value in records.values]
+        return seen
+
+    seen = iterating(work)
+    assert sorted(seen) == list(range(PER_PARTITION * 3))
+    for index in range(3):
+        of_partition = [number for number in seen if number % 3 == index]
+        assert of_partition == sorted(of_partition)

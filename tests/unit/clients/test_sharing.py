@@ -138,3 +138,17 @@ def test_a_share_consumer_that_is_closed_stays_closed() -> None:
         assert asyncio.get_running_loop().time() < 30
 
     sharing(work, fetch_max_wait_ms=500)
+
+
+def test_what_a_poll_returned_to_nobody_comes_again_and_is_not_accepted() -> None:
+    async def work(world: RoomWorld, consumer: ShareConsumer) -> None:
+        await send(world, b"1", b"2")
+        taken = await consumer.poll(wait_s=60)
+        while len(taken) < 2:
+            taken += await consumer.poll(wait_s=60)
+        consumer.acknowledge(taken[0], Acknowledge.ACCEPT)
+        consumer.take_back(taken)
+        again = await consumer.poll(wait_s=60)
+        assert [(shared.record.value, shared.delivery_count) for shared in again] == [(b"2", 1)]
+
+    sharing(work, share_acknowledgement_mode="explicit")

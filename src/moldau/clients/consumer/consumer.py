@@ -189,6 +189,13 @@ class Consumer:
         """
         return await self._work.poll(timeout_s, max_records=max_records)
 
+    def take_back(self, found: "Sequence[Records]") -> None:
+        """Take back what the last poll returned, for a caller who was interrupted.
+
+        The next poll begins with it, and no commit covers it.
+        """
+        self._work.take_back(found)
+
     def __aiter__(self) -> "RecordStream":
         """Records one by one until the consumer is closed.  A record counts as done when the next one is asked for.
 

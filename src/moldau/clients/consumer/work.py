@@ -257,6 +257,13 @@ class ConsumerWork:
             except TimeoutError:
                 continue
 
+    def take_back(self, found: Sequence[Records]) -> None:
+        """Take back what the last poll returned, unless its partitions were sought or given up since then."""
+        for records in reversed(found):
+            position = self._positions.by_partition.get(records.topic_partition)
+            if position is not None and position.offset is not None and position.offset >= records.next_offset:
+                position.give_back(records)
+
     def iterate(self) -> RecordStream:
         self._start_to_read()
         if self._stream() is not None:

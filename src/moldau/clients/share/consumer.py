@@ -101,6 +101,10 @@ class ShareConsumer:
         """
         return await self._work.poll(wait_s)
 
+    def take_back(self, found: "Sequence[SharedRecord]") -> None:
+        """Take back what the last poll returned, for a caller who was interrupted: the next poll returns it, and accepts nothing of it."""
+        self._work.take_back(found)
+
     def acknowledge(self, shared: "SharedRecord", kind: "Acknowledge") -> None:
         """Acknowledge a record.  The next fetch sends it, or `commit`."""
         self._work.acknowledge(shared, kind)

@@ -138,6 +138,10 @@ class ShareWork:
         self._arrived.clear()
         return handed_out
 
+    def take_back(self, found: Sequence[SharedRecord]) -> None:
+        """Take back what the last poll returned and nobody has acknowledged."""
+        self._arrived.extendleft(shared for shared in reversed(found) if self._out.pop(_place_of(shared), None) is not None)
+
     def acknowledge(self, shared: SharedRecord, kind: Acknowledge) -> None:
         record = shared.record
         if kind is Acknowledge.RENEW:

@@ -198,8 +198,7 @@ class HeartbeatMember:
             return
         if code is not ErrorCode.NONE:
             self._failure = error_of(code, response.error_message or f"group {self._group_id}: {code.text}")
-            self.member_epoch = JOIN
-            self._owner.news()
+            self._lost()  # the member joins again only when its caller has heard of the error
             return
         self.member_epoch = response.member_epoch
         self._interval_s = max(response.heartbeat_interval_ms, 1) / 1000

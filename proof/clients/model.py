@@ -172,6 +172,8 @@ class ModelCluster:
         self.world = world
         self.topics: dict[str, ModelTopic] = {}
         self.rules: list[Rule] = []
+        self.followers: random.Random | None = None
+        """Decides which fetches a leader sends to another broker, and how far that one has come (KIP-392); None: leaders serve all."""
         self.seen: list[Seen] = []
         self.machines = {node_id: Machine(f"broker-{node_id}") for node_id in range(1, broker_count + 1)}
         self.connections: dict[int, set[Connection]] = defaultdict(set)
@@ -349,7 +351,7 @@ class ModelCluster:
                 name = self._name_of(topic.topic, topic.topic_id)
                 answers = [self._fetch(seen, name, one) for one in topic.partitions]
                 size += sum(len(one.records) for one in answers if one.records is not None)
-                is_failed = is_failed or any(one.error_code for one in answers)
+                is_failed = is_failed or any(one.error_code or one.preferred_read_replica != NO_LEADER for one in answers)
                 responses.append(FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=answers))
             if size >= request.min_bytes or is_failed or loop.time() >= until:
                 return FetchResponse(responses=responses)
@@ -362,6 +364,10 @@ class ModelCluster:
 
     def _fetch(self, seen: Seen, name: str | None, asked: FetchPartition) -> PartitionData:
         partition = self._led(seen.node_id, name, asked.partition)
+        if self.followers is not None and name is not None:
+            told = self._fetch_with_followers(self.followers, seen.node_id, self.partition(name, asked.partition), asked)
+            if told is not None:
+                return told
         if isinstance(partition, ErrorCode):
             return PartitionData(
                 partition_index=asked.partition, error_code=partition, high_watermark=-1, aborted_transactions=None, records=None
@@ -378,6 +384,34 @@ class ModelCluster:
             aborted_transactions=None,
             records=b"" if code else partition.read(asked.fetch_offset, asked.partition_max_bytes),
         )
+
+    def _fetch_with_followers(
+        self, choice: random.Random, node_id: int, partition: ModelPartition, asked: FetchPartition
+    ) -> PartitionData | None:
+        """The answer of a leader that names a follower, or of a follower; None: as without followers.
+
+        A follower may be dead, or behind the consumer.
+        """
+        others = [each for each in self.machines if each != partition.leader]
+        if partition.leader == NO_LEADER or not others or not partition.log_start_offset <= asked.fetch_offset <= partition.end_offset:
+            return None
+        answer = PartitionData(
+            partition_index=asked.partition,
+            high_watermark=partition.end_offset,
+            last_stable_offset=partition.end_offset,
+            log_start_offset=partition.log_start_offset,
+            aborted_transactions=None,
+            records=b"",
+        )
+        if node_id == partition.leader:
+            if choice.random() < 0.5:
+                return None
+            answer.preferred_read_replica = choice.choice(others)
+        elif choice.random() < 0.3:
+            answer.error_code = choice.choice((ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.OFFSET_NOT_AVAILABLE))
+        else:
+            answer.records = partition.read(asked.fetch_offset, asked.partition_max_bytes)
+        return answer
 
     def _on_ListOffsetsRequest(self, seen: Seen, request: ListOffsetsRequest) -> Response:
         topics = [

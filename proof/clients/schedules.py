@@ -1,6 +1,7 @@
 """● A producer and a consumer under schedules of faults, each from a seed.
 
-Brokers die and come back, connections break, answers are lost or late, leaders move, the wall clock jumps, requests are refused.
+Brokers die and come back, connections break, answers are lost or late, leaders move, the wall clock jumps, requests are refused.  In some
+seeds leaders send the consumer to followers.
 
     python -m proof.clients.schedules 0 20000          # seeds; prints each violation with the seed that shows it
 
@@ -63,6 +64,9 @@ class Schedule:
         self.world = World(seed, broker_count=self.choice.randint(1, 3))
         self.partitions = self.choice.randint(1, 4)
         self.world.cluster.create(TOPIC, self.partitions)
+        followers = random.Random(f"followers of {seed}")
+        if followers.random() < 0.3:
+            self.world.cluster.followers = followers
         self.violations: list[str] = []
         self.done: Counter[str] = Counter()
         self.told = Told()

@@ -27,6 +27,8 @@ def test_a_paused_member_and_one_that_was_thrown_out_may_learn_of_it_late() -> N
     assert told(Life("a", late), follower) == []
     paused = ("1 A 0", "2 G 0:0-4", "50 R 0", "51 E")
     assert told(Life("a", paused, paused_ns=20), Life("b", follower.lines)) == []
+    old_assignment = Life("c", ("40 A 0", "41 L 0", "70 E"))
+    assert told(Life("a", ("1 A 0", "2 G 0:0-9", "60 E")), old_assignment) == []
 
 
 @pytest.mark.parametrize(

@@ -139,13 +139,16 @@ class Checkpoint:
 def kill_in_a_micro_batch(checkpoint: Checkpoint, worker: int, after: int, wait_s: float, within_s: float) -> int:
     """Kill the worker's executor `wait_s` after a micro-batch began.  Returns the micro-batch's number.
 
-    A micro-batch that was quicker than the strike does not count.
+    A micro-batch that was quicker than the strike does not count, nor does an executor that had ended.
     """
     while True:
         after = checkpoint.under_way(after, within_s)
         executor = executor_of(worker, within_s)
         time.sleep(wait_s)
-        os.kill(executor, signal.SIGKILL)
+        try:
+            os.kill(executor, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
         if checkpoint.newest("commits") < after:
             return after
 

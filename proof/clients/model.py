@@ -59,6 +59,9 @@ from moldau.types import NO_LEADER, ZERO_UUID
 
 T = TypeVar("T")
 
+NO_LEADER_EPOCH: Final = -1
+"""A fetch with this epoch is not compared with the leader's."""
+
 PORT: Final = 9092
 CLIENT: Final = "client"
 REMEMBERED_BATCHES: Final = 5
@@ -393,6 +396,8 @@ class ModelCluster:
         A follower may be dead, or behind the consumer.
         """
         others = [each for each in self.machines if each != partition.leader]
+        if asked.current_leader_epoch not in (NO_LEADER_EPOCH, partition.leader_epoch):
+            return None  # a follower would refuse that, too
         if partition.leader == NO_LEADER or not others or not partition.log_start_offset <= asked.fetch_offset <= partition.end_offset:
             return None
         answer = PartitionData(

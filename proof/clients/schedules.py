@@ -136,6 +136,7 @@ class Schedule:
                     partition.leader = was
                 elif partition.leader == NO_LEADER:
                     partition.leader = next((one for one, machine in cluster.machines.items() if machine.is_alive), NO_LEADER)
+                    partition.leader_epoch += 1
 
     async def _work(self) -> None:
         choice, world = self.choice, self.world
@@ -177,6 +178,7 @@ class Schedule:
         for partition in cluster.topics[TOPIC].partitions:
             if partition.leader == NO_LEADER or not cluster.machines[partition.leader].is_alive:
                 partition.leader = next(iter(cluster.machines))
+                partition.leader_epoch += 1
 
     async def _produce(self, producer: Producer) -> None:
         choice = self.choice

@@ -6,7 +6,7 @@ from proof.clients.cluster_transaction_schedules import ClusterTransactionSchedu
 from proof.clients.plants import CLUSTER_TRANSACTION_PLANTS, planted
 
 
-@pytest.mark.parametrize("seed", [6, 22, 43])
+@pytest.mark.parametrize("seed", [6, 22, 43, 100351])
 def test_transactions_are_all_or_nothing_where_coordinators_and_leaders_move(seed: int) -> None:
     assert ClusterTransactionSchedule(seed).run() == []
 

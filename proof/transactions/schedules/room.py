@@ -50,7 +50,7 @@ DATA: Final = (TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPa
 GROUP_OFFSETS: Final = TopicPartition(GROUP_TOPIC, 0)
 TRANSACTION_STATE: Final = TopicPartition(TRANSACTION_TOPIC, 0)
 SHARE_STATE: Final = TopicPartition(SHARE_TOPIC, 0)
-SHARE_TOPIC_ID: Final = UUID(int=999)
+INTERNAL_IDS: Final = {GROUP_TOPIC: UUID(int=997), TRANSACTION_TOPIC: UUID(int=998), SHARE_TOPIC: UUID(int=999)}
 LONGEST_SYNC_S: Final = 0.02
 BROKER_ID: Final = 1
 IDS_OF_A_BROKER: Final = 1_000_000
@@ -94,8 +94,8 @@ class _Cluster:
         return Features({}, {}, 1)
 
     def by_name(self, name: str) -> TopicView | None:
-        if name == SHARE_TOPIC:
-            return TopicView(SHARE_TOPIC_ID, name, 1)
+        if name in INTERNAL_IDS:
+            return TopicView(INTERNAL_IDS[name], name, 1)
         topic_id = self._ids.get(name)
         return TopicView(topic_id, name, 2) if topic_id is not None else None
 

@@ -183,7 +183,7 @@ def test_a_table_is_copied_row_by_row_whenever_the_worker_is_killed(broker: Brok
     jdbc = "io.confluent.connect.jdbc.Jdbc"
     mode = {"mode": "incrementing", "poll.interval.ms": "100", "topic.prefix": "rows-"}
     stored = {"insert.mode": "insert", "auto.create": "true", "offsets.table": "offsets", "table.name.format": "t"}
-    committed = {"consumer.override.isolation.level": "read_committed", "consumer.override.session.timeout.ms": "3000"}
+    committed = {"consumer.override.isolation.level": "read_committed", "consumer.override.session.timeout.ms": "6000"}
     properties = cluster_of("tables", **{"exactly.once.source.support": "enabled"})
     with WorkerProcess(broker.bootstrap, properties=properties) as worker:
         source_config = {

@@ -304,7 +304,9 @@ class ClassicMember:
             try:
                 await self._heartbeat()
                 answered_at = loop.time()
-                if self._assigned_over and loop.time() - looked_at >= options.metadata_max_age_ms / 1000:
+                # A topic that is not there yet is looked for at every heartbeat.
+                is_missing = 0 in self._assigned_over.values()
+                if self._assigned_over and (is_missing or loop.time() - looked_at >= options.metadata_max_age_ms / 1000):
                     looked_at = loop.time()
                     view = await self._cluster.refresh(sorted(self._assigned_over))
                     if _counts(view, self._assigned_over) != self._assigned_over:

@@ -40,9 +40,9 @@ class Closing:
         _OPEN.discard(self)
 
     def begin(self) -> None:
-        """Close the client without waiting: a finalizer runs on any thread, the loop's own among them."""
+        """Close the client without waiting: a finalizer runs on any thread, the loop's own and one that makes the loop among them."""
         self.done()
-        if not self._portal.is_of_parent:
+        if self._portal.has_loop and not self._portal.is_of_parent:
             future = self._portal.spawn(self._close())
             _CLOSING.add(future)
             future.add_done_callback(_CLOSING.discard)

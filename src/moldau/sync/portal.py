@@ -40,6 +40,11 @@ class Portal:
                 self._loop, self._thread = loop, thread
             return self._loop
 
+    @property
+    def has_loop(self) -> bool:
+        """Whether a client has asked for the loop.  One that has not has nothing to close."""
+        return self._loop is not None
+
     def is_here(self) -> bool:
         """Whether the caller is on the loop's thread, as callbacks are."""
         return threading.current_thread() is self._thread

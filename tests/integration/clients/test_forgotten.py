@@ -27,6 +27,25 @@ def test_a_producer_that_is_not_closed_sends_its_records(moldau_broker: Embedded
     moldau_broker.expect(moldau_topic, [b"tea"])
 
 
+@pytest.mark.parametrize(("end", "said"), [("", "its last records are lost"), ("await producer.flush()", "")])
+def test_a_producer_of_asyncio_that_is_not_closed_says_what_is_lost(
+    moldau_broker: EmbeddedBroker, moldau_topic: str, end: str, said: str
+) -> None:
+    text = f"""
+import asyncio
+from moldau import Producer
+
+async def main():
+    producer = Producer("{moldau_broker.bootstrap_servers}")
+    producer.send("{moldau_topic}", b"tea")
+    {end}
+
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=WITHIN_S, check=True)
+    assert said in done.stderr and bool(said) == bool(done.stderr), done.stderr
+
+
 def test_a_consumer_that_is_not_closed_leaves_its_group(moldau_broker: EmbeddedBroker, moldau_topic: str) -> None:
     moldau_broker.produce(moldau_topic, [b"tea"])
 

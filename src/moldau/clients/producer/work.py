@@ -191,6 +191,12 @@ class ProducerWork:
         if self._owns_cluster:
             self.cluster.close()
 
+    def __del__(self) -> None:
+        """Say that records are lost: the loop has ended, and nobody holds the producer any more."""
+        sender = getattr(self, "_sender", None)  # None also when the constructor failed
+        if sender is not None and not self._is_closed and (not self._accumulator.is_empty or self._waiting.lines):
+            LOG.warning("a producer was not closed, and its last records are lost: use `async with`, or await close()")
+
     # ------------------------------------------------------------ sending
 
     def send(

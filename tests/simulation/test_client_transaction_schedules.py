@@ -7,7 +7,7 @@ from proof.clients.seeds import seed_that_finds
 from proof.clients.transaction_schedules import TransactionSchedule
 
 
-@pytest.mark.parametrize("seed", [2, 16, 18, 28, 44, 107, 137, 570, 100604])
+@pytest.mark.parametrize("seed", [2, 16, 18, 28, 44, 107, 137, 570, 100604, 102487, 105819])
 def test_transactions_are_all_or_nothing(seed: int) -> None:
     assert TransactionSchedule(seed).run() == []
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from moldau.clients.cluster import Cluster, Unreachable
 from moldau.clients.coordinators import GROUP, MOVED, TRANSACTION, Coordinators
-from moldau.clients.errors import ClusterUnreachable, error_of
+from moldau.clients.errors import ClusterUnreachable, FatalError, error_of
 from moldau.clients.group_metadata import GroupMetadata
 from moldau.clients.producer.accumulator import Accumulator
 from moldau.clients.producer.delivery import Token
@@ -214,7 +214,9 @@ class Transactor:
         if code is ErrorCode.INVALID_TXN_STATE and not committed and not self.is_v2 and not self.transaction.is_known_at_coordinator:
             return  # the request that was to begin the transaction never arrived: there is nothing to abort
         if code is not ErrorCode.NONE:
-            raise self.failed(error_of(code, f"transactional id {self._id}: {code.text}"))
+            detail = f"transactional id {self._id}: {code.text}"
+            is_lost = code is ErrorCode.INVALID_TXN_STATE  # of a record it says that an abort was first: then EndTxn tells who aborted
+            raise self.failed(FatalError(code, detail) if is_lost else error_of(code, detail))
         if self.is_v2 and response.producer_id != NO_PRODUCER_ID:
             accumulator.identify(response.producer_id, response.producer_epoch)
 

@@ -449,6 +449,8 @@ class ProducerWork:
             await self._ending.run(self.commit())
         elif transaction.is_open:
             await self._ending.run(self.abort())
+        elif transaction.state is State.FATAL:
+            await self._ending.run(self.flush())  # the deliveries of the block end before it
 
     async def send_offsets(self, offsets: Mapping[TopicPartition, int | Offset], group: GroupMetadata | str) -> None:
         given = {one: offset if isinstance(offset, Offset) else Offset(offset) for one, offset in offsets.items()}

@@ -89,6 +89,7 @@ class Member:
             place = schedule.delivered(self.machine.host, shared)
             kind = choice.choices(list(Acknowledge)[1:], (70, 15, 5, 10))[0] if schedule.is_wild else Acknowledge.ACCEPT
             if kind is Acknowledge.RENEW and self._is_explicit:
+                self._said.pop(place, None)  # what was said of an earlier delivery is not what the renewal's answer confirms
                 consumer.acknowledge(shared, kind)
                 await consumer.commit()
                 kind = Acknowledge.ACCEPT

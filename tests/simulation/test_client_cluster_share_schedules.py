@@ -7,7 +7,7 @@ from proof.clients.plants import CLUSTER_SHARE_PLANTS
 from proof.clients.seeds import seed_that_finds
 
 
-@pytest.mark.parametrize("seed", [0, 1, 7])
+@pytest.mark.parametrize("seed", [0, 1, 7, 100708])
 def test_members_of_a_share_group_whose_brokers_change(seed: int) -> None:
     assert ClusterShareSchedule(seed).run() == []
 

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from moldau.clients.errors import AuthenticationError, FatalError
+from moldau.clients.forking import DETAIL, watch
 from moldau.clients.older import fitted, in_newest_form
 from moldau.clients.view import EMPTY, ClusterView, Node
 from moldau.errors import ErrorCode, KafkaError
@@ -84,6 +85,7 @@ class Cluster:
         self._bootstrap = list(bootstrap)
         self._connect = connect
         self._channels: dict[tuple[str, int], Channel] = {}
+        self._of_parent: dict[tuple[str, int], Channel] = {}
         self._opening: dict[tuple[str, int], asyncio.Lock] = {}
         self._answer_within_s = answer_within_s
         self.view: ClusterView = EMPTY
@@ -283,6 +285,8 @@ class Cluster:
                 if self._refusal is not None:  # `end` was called meanwhile
                     channel.close()
                     self._check_open()
+                if not self.connection_creations:
+                    watch(self)
                 self.connection_creations += 1
                 self._channels[address] = channel
             return channel
@@ -295,6 +299,11 @@ class Cluster:
         """Close, and refuse every later request with a FatalError of this detail."""
         self._refusal = detail
         self.close()
+
+    def forked(self) -> None:
+        """Refuse every request in a child of the process with the connections.  These stay as they are: their sockets are the parent's."""
+        self._refusal = DETAIL
+        self._of_parent, self._channels = self._channels, {}
 
     def close(self) -> None:
         channels = list(self._channels.values())

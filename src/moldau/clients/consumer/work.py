@@ -29,6 +29,7 @@ from moldau.clients.consumer.options import EARLIEST, LATEST, ConsumerOptions
 from moldau.clients.consumer.positions import Position, Positions, lag_of
 from moldau.clients.coordinators import Coordinators
 from moldau.clients.errors import AuthenticationError, ClientError, FatalError, RetriableError, error_of
+from moldau.clients.forking import refusal, watch
 from moldau.clients.group_metadata import GroupMetadata
 from moldau.clients.options import OptionError, parse_options
 from moldau.clients.records import Records
@@ -89,6 +90,7 @@ class ConsumerWork:
         self._stream: Callable[[], RecordStream | None] = _no_stream
         self._is_closed = False
         self._is_leaving = False
+        self._is_of_parent = False
 
     # ------------------------------------------------------------ what to read
 
@@ -137,6 +139,8 @@ class ConsumerWork:
         self._fetch_on()
 
     async def unsubscribe(self) -> None:
+        if self._is_of_parent:
+            raise refusal()
         await self._leave()
         self._subscribed, self._picks = [], None
         self._positions.assign([])
@@ -395,16 +399,23 @@ class ConsumerWork:
 
     def _start_to_read(self) -> None:
         """Errors: FatalError, for a listener that is told of the end, too."""
-        if self._is_closed:
-            raise FatalError(ErrorCode.INVALID_REQUEST, "the consumer is closed")
+        self._check_open()
         self.start()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise refusal() if self._is_of_parent else FatalError(ErrorCode.INVALID_REQUEST, "the consumer is closed")
+
+    def forked(self) -> None:
+        self._is_closed = self._is_of_parent = True
 
     def start(self) -> None:
         """Start the parts that need no answer from a broker.  Errors: FatalError."""
-        if self._is_closed and not self._is_leaving:
-            raise FatalError(ErrorCode.INVALID_REQUEST, "the consumer is closed")
+        if not self._is_leaving:
+            self._check_open()
         if self._fetcher is not None:
             return
+        watch(self)
         self._news = asyncio.Event()
         options = self.options
         self._topics = Topics(

@@ -16,6 +16,7 @@ from typing import Any, Final
 from moldau.clients.cluster import Cluster, Unreachable
 from moldau.clients.connecting import Given, cluster_of, mapping_of
 from moldau.clients.errors import AbortableError, AuthenticationError, BufferFull, ClientError, FatalError, error_of
+from moldau.clients.forking import refusal, watch
 from moldau.clients.group_metadata import GroupMetadata
 from moldau.clients.options import parse_options
 from moldau.clients.producer.accumulator import MEMORY_OVERHEAD, Accumulating, Accumulator
@@ -100,6 +101,7 @@ class ProducerWork:
         self._ending = Ending()
         self._failure: KafkaError | None = None
         self._is_closed = False
+        self._is_of_parent = False
         self._lane: Lane[Run] | None = None
         self._last_topic = ""
 
@@ -111,13 +113,13 @@ class ProducerWork:
             await self._transactor.initialize()
 
     def _started(self) -> Sender:
-        if self._is_closed:
-            raise FatalError(ErrorCode.INVALID_REQUEST, "the producer is closed")
+        self._check_open()
         if self._sender is None:
             try:
                 self._loop = asyncio.get_running_loop()
             except RuntimeError:
                 raise RuntimeError("moldau.Producer works inside asyncio; for code that blocks there is moldau.sync.Producer") from None
+            watch(self)
             self._progress = asyncio.Event()
             self._topics = Topics(
                 self.cluster,
@@ -155,6 +157,14 @@ class ProducerWork:
             else:
                 self._sender.give_up = self._give_up_what_no_transaction_sends
         return self._sender
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise refusal() if self._is_of_parent else FatalError(ErrorCode.INVALID_REQUEST, "the producer is closed")
+
+    def forked(self) -> None:
+        self._is_closed = self._is_of_parent = True
+        self._lane = None
 
     async def close(self, timeout_ms: int | None = None) -> None:
         if self._is_closed:
@@ -384,6 +394,8 @@ class ProducerWork:
         sender = self._sender
         if sender is None:
             return
+        if self._is_of_parent:
+            raise refusal()
         sender.flushing += 1
         try:
             while not self._accumulator.is_empty or self._waiting.lines:
@@ -485,8 +497,7 @@ class ProducerWork:
     # ------------------------------------------------------------ before the accumulator
 
     def _check_sendable(self) -> None:
-        if self._is_closed:
-            raise FatalError(ErrorCode.INVALID_REQUEST, "the producer is closed")
+        self._check_open()
         if self._failure is not None:
             raise self._failure
         if self._transactor is not None:

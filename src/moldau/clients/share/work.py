@@ -14,6 +14,7 @@ from typing import Final
 from moldau.clients.cluster import RETRY_AFTER_S, Cluster, Unreachable
 from moldau.clients.coordinators import Coordinators
 from moldau.clients.errors import FatalError
+from moldau.clients.forking import refusal, watch
 from moldau.clients.records import read_records
 from moldau.clients.share.acknowledging import Acknowledge, SharedRecord, runs_of
 from moldau.clients.share.options import ShareConsumerOptions
@@ -93,6 +94,7 @@ class ShareWork:
         """Records of the last poll without an acknowledgement."""
         self._failures: deque[Exception] = deque()
         self._is_closed = False
+        self._is_of_parent = False
         self._something = asyncio.Event()
         self._beat_now = asyncio.Event()
 
@@ -107,9 +109,12 @@ class ShareWork:
         self._is_closed = True
         self._something.set()
 
+    def forked(self) -> None:
+        self._is_closed = self._is_of_parent = True
+
     def _check_open(self) -> None:
         if self._is_closed:
-            raise FatalError(ErrorCode.INVALID_REQUEST, "the share consumer is closed")
+            raise refusal() if self._is_of_parent else FatalError(ErrorCode.INVALID_REQUEST, "the share consumer is closed")
 
     # ------------------------------------------------------------ records
 
@@ -119,6 +124,7 @@ class ShareWork:
             raise FatalError(ErrorCode.INVALID_REQUEST, "this share consumer has no topics: subscribe first")
         if self._heart is None or self._heart.done():
             self._heart = asyncio.get_running_loop().create_task(self._beat())
+            watch(self)
         self._accept_implicitly()
         loop = asyncio.get_running_loop()
         until = loop.time() + wait_s
@@ -159,6 +165,8 @@ class ShareWork:
 
     async def commit(self) -> None:
         """Send the acknowledgements, and wait until the leaders have stored or refused them.  Errors: OSError, Unreachable."""
+        if self._is_of_parent:
+            raise refusal()
         self._accept_implicitly()
         await asyncio.gather(*self._busy.values())
         await asyncio.gather(*(self._acknowledge(node_id) for node_id in list(self._sessions)))
@@ -169,7 +177,7 @@ class ShareWork:
         The records of the last poll are released in the implicit mode, too: whoever closes may have failed in their midst.
         Source: ShareConsumerImpl.sendAcknowledgementsAndLeaveGroup.
         """
-        if self._heart is None:
+        if self._heart is None or self._is_of_parent:
             return
         self._heart.cancel()
         await asyncio.gather(self._heart, *self._busy.values(), return_exceptions=True)

@@ -124,15 +124,24 @@ class SimLoop(asyncio.BaseEventLoop):
     def forget_the_dead(self) -> None:
         """Let the tasks of killed machines be collected, once the simulation is over.
 
-        They are closed here, in silence: a `finally` that asks for the loop would be reported by garbage collection at any time.
+        They are closed here, in silence: a `finally` that asks for the loop would be reported by garbage collection at any time.  The loop
+        counts as running meanwhile, so that a `finally` can begin tasks, as `asyncio.gather` does; these tasks are closed, too.
         """
         usual, sys.unraisablehook = sys.unraisablehook, lambda _: None
+        asyncio._set_running_loop(self)
         try:
-            for one in self._buried:
-                if isinstance(one, asyncio.Task):
-                    _close(one)
+            living = set(self._tasks)
+            closing: list[Any] = self._buried
+            while closing:
+                for one in closing:
+                    if isinstance(one, asyncio.Task):
+                        one._log_destroy_pending = False  # type: ignore[attr-defined]
+                        _close(one)
+                closing = [task for task in self._tasks if task not in living]
+                living.update(closing)
             self._buried.clear()
         finally:
+            asyncio._set_running_loop(None)
             sys.unraisablehook = usual
 
     def remember(self, task: "asyncio.Task[Any]") -> None:

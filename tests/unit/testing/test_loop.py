@@ -1,6 +1,8 @@
 import asyncio
+import gc
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -131,6 +133,31 @@ def test_a_killed_machine_runs_nothing_more() -> None:
     loop.kill(machine)
     loop.run_until_complete(asyncio.sleep(5))
     assert ran == []
+
+
+def test_the_clean_up_of_a_killed_machine_leaves_no_coroutine_that_was_never_awaited() -> None:
+    """A `finally` that gathers begins tasks; without a running loop its coroutines are dropped, and Python warns of each."""
+    asyncio.set_event_loop(None)  # as after asyncio.run: a coroutine outside of every loop gets none made for it
+    loop, machine = SimLoop(), Machine("node")
+
+    async def stays() -> None:
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            await asyncio.gather(asyncio.sleep(1), asyncio.sleep(2))
+
+    async def life() -> None:
+        loop.start(machine, stays())
+        await asyncio.sleep(1)
+        loop.kill(machine)
+
+    loop.run_until_complete(life())
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        loop.forget_the_dead()
+        loop.close()
+        gc.collect()
+    assert not [text for one in told if "never awaited" in (text := str(one.message))]
 
 
 def test_a_loud_crash_breaks_the_peers_connections() -> None:

@@ -71,7 +71,7 @@ R = TypeVar("R")
 
 IDLE_OPTION: Final = "metadata.max.idle.interval.ms"
 TICK_MS: Final = 250
-"""The interval between two looks at sessions and snapshots, in milliseconds."""
+"""The longest interval between two looks at sessions and snapshots, in milliseconds."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -150,7 +150,7 @@ class Controller:
             return
         self._image = self._loader.image
         now_ms = self._balanced_ms = self._elected_ms = self._clock.monotonic_ms()
-        self.sessions.adopt(self._image.brokers, now_ms)
+        self.sessions.adopt(self._image.brokers, now_ms, self._driver.followed)
         if self._loader.has_open_transaction:
             self._append([AbortTransactionRecord(reason="Controller failover")])
         if self._image.metadata_version == 0:
@@ -317,7 +317,7 @@ class Controller:
         """Look at ended sessions, missing or unpreferred leaders and due snapshots, and give a sign of life."""
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(TICK_MS / 1000):
+                async with asyncio.timeout(self._until_next_look_ms() / 1000):
                     await self._is_look_due.wait()
             self._is_look_due.clear()
             try:
@@ -326,6 +326,12 @@ class Controller:
                 LOG.debug("not now: %s", error)
             except Exception:  # without this task no dead broker would be noticed any more
                 LOG.exception("a mistake of ours, while the controller looks after brokers and leaders")
+
+    def _until_next_look_ms(self) -> int:
+        if not self.is_active:
+            return TICK_MS
+        due_ms = self.sessions.next_end_ms(self.newest_image) - self._clock.monotonic_ms()
+        return min(due_ms, TICK_MS) if due_ms > 0 else TICK_MS  # a broker that could not be fenced just now is tried again later
 
     async def _look_around(self) -> None:
         """Fence silent brokers and elect leaders.  Errors: KafkaError NOT_CONTROLLER, KAFKA_STORAGE_ERROR."""

@@ -73,13 +73,24 @@ class Sessions:
         """Forget a broker whose process is certainly gone: the next one need not wait until a session ends."""
         self.by_broker.pop(broker_id, None)
 
-    def adopt(self, brokers: Mapping[int, BrokerRegistration], now_ms: int) -> None:
-        """Take brokers over as a new active controller.  Every unfenced broker gets a whole session; a fenced one has none to lose."""
+    def adopt(self, brokers: Mapping[int, BrokerRegistration], now_ms: int, followed: tuple[int, int] | None = None) -> None:
+        """Take brokers over as a new active controller.  Every unfenced broker gets a whole session; a fenced one has none to lose.
+
+        `followed`: the active controller before this one, and when it last answered.  A broker with its id is the same process: a
+        silence of this process counts from then on.  At least half a session is left to it, because only its controller may be silent.
+        """
         self.by_broker = {one.id: Session(None if one.fenced else now_ms) for one in brokers.values()}
+        if followed is not None and (session := self.by_broker.get(followed[0])) is not None and session.heard_ms is not None:
+            session.heard_ms = max(followed[1], now_ms - self.timeout_ms // 2)
 
     def overdue(self, image: MetadataImage, now_ms: int) -> list[int]:
         """The unfenced brokers that were silent too long."""
         return [one.id for one in image.alive_brokers() if not self.is_valid(one.id, now_ms)]
+
+    def next_end_ms(self, image: MetadataImage) -> int:
+        """When the next session of an unfenced broker ends, if the broker stays silent; NEVER without such a broker."""
+        sessions = [self.by_broker[one.id] for one in image.alive_brokers() if one.id in self.by_broker]
+        return min((one.heard_ms + self.timeout_ms + 1 for one in sessions if one.heard_ms is not None), default=NEVER)
 
     def lowest_metadata_offset(self, image: MetadataImage) -> int:
         """The offset (inclusive) that every broker has read that is neither fenced nor shutting down."""

@@ -113,6 +113,8 @@ class RaftDriver(LogKeeper):
         self._is_caught_up = False
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._is_leader_told = False
+        self.followed: tuple[int, int] | None = None
+        """The leader that this node follows, or followed before it led, and when this leader last answered, by the steady clock in ms."""
         self._questions: Final = Questions()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = NEVER
@@ -429,6 +431,8 @@ class RaftDriver(LogKeeper):
         answer = None if response is None else parse_voter_response(response) or parse_response(response)
         if isinstance(answer, FetchAnswer) and answer.records is not None and len(answer.records):
             answer = examined(answer, send.at)
+        if answer is not None and send.to == self.node.leader_id:
+            self.followed = send.to, self.clock.monotonic_ms()
         self._step(Answered(send.to, send.number, answer, is_refused))
 
     # ---------------------------------------------------------------- the log
@@ -456,6 +460,7 @@ class RaftDriver(LogKeeper):
         if isinstance(role, Leader) and not self._is_leader_told and self._delivered > role.epoch_start_offset:
             self._is_leader_told = True
             self._listener.leader_changed(self.node_id, self.node.epoch)
+            self.followed = None
         while self._waiting and self._waiting[0][0] <= self._delivered:
             _, future = self._waiting.popleft()
             if not future.done():

@@ -71,6 +71,25 @@ def test_silence_ends_a_session() -> None:
     assert sessions.overdue(image, 9_101) == [1], "the fenced broker has no session any more"
 
 
+def test_the_silence_of_the_controller_before_counts_for_the_broker_in_its_process() -> None:
+    sessions, image = Sessions(9000), an_image(1, 2)
+    sessions.adopt(image.brokers, now_ms=12_500, followed=(1, 10_000))
+    assert sessions.next_end_ms(image) == 19_001
+    assert sessions.overdue(image, 19_000) == [] and sessions.overdue(image, 19_001) == [1]
+    assert sessions.overdue(image, 21_500) == [1] and sessions.overdue(image, 21_501) == [1, 2]
+
+
+def test_half_a_session_is_left_to_the_broker_of_a_controller_that_was_silent_for_long() -> None:
+    """Perhaps only the controllers are cut off from each other, and the broker sends heartbeats."""
+    sessions, image = Sessions(9000), an_image(1, 2, 3, fenced=(3,))
+    sessions.adopt(image.brokers, now_ms=12_500, followed=(1, 1_000))
+    assert sessions.overdue(image, 17_000) == [] and sessions.overdue(image, 17_001) == [1]
+    sessions.adopt(image.brokers, now_ms=12_500, followed=(3, 12_000))
+    assert not sessions.is_valid(3, 12_500), "a fenced broker has no session to lose"
+    sessions.adopt(image.brokers, now_ms=12_500, followed=(101, 12_000))
+    assert 101 not in sessions.by_broker, "a controller that is no broker"
+
+
 def test_an_idle_log_does_not_hold_up_a_shutdown() -> None:
     """Others have to read up to the last record before the broker stops, and an idle broker cannot have read further."""
     sessions, image = Sessions(9000), with_topic(an_image(1, 2), 1, 2)

@@ -1,15 +1,20 @@
-"""● Tells what a transactional producer of librdkafka waited for, from its own debug log (`debug=eos,protocol,broker`).
+"""● Tells what a client of librdkafka waited for, from its own debug log.
+
+For a transactional producer (`debug=eos,protocol,broker`) there is a command:
 
     python -m proof.cluster.processes --copier-debug eos,protocol,broker … 2> producers.log
     python -m proof.cluster.librdkafka_log producers.log
 
 For every call that took long: its end, the requests that were sent meanwhile, those without an answer, and the commonest other lines.
+
+`Waits` is the `logger` handler of a client that must say why it hangs (`debug=cgrp,protocol,broker`).
 """
 
 import argparse
+import logging
 import re
 import sys
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,11 +22,13 @@ from typing import Final
 
 LONG_S: Final = 10.0
 COMMONEST: Final = 2
+LAST_LINES: Final = 60
 LINE: Final = re.compile(r"%\d\|(?P<at>[\d.]+)\|(?P<kind>\w+)\|(?P<client>\S+)\| (?P<text>.*)")
 CALLED: Final = re.compile(r"Transactional API called: (\w+)")
 RETURNED: Final = re.compile(r"Transactional API (\w+) return[^:]*:\d+: (.*)")
 SENT: Final = re.compile(r": (\S+): Sent (\w+)Request .*CorrId (\d+)")
 RECEIVED: Final = re.compile(r": (\S+): Received (\w+)Response .*CorrId (\d+)")
+BROKEN: Final = re.compile(r"\bFAIL\b.*?\]: (\S+): ")
 
 
 @dataclass
@@ -55,6 +62,31 @@ class Call:
             f"{self.client} {self.name}: {self.took_s:.1f} s, {self.end}; "
             f"{sum(self.answered.values())} requests answered, without an answer: {unanswered}; {others}"
         )
+
+
+class Waits(logging.Handler):
+    """Keeps the requests of a client that have no answer, and the last lines of its log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unanswered: Final[dict[tuple[str, str], str]] = {}
+        """(connection, correlation id) → request.  A broken connection takes its requests along."""
+        self._last: Final[deque[str]] = deque(maxlen=LAST_LINES)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        self._last.append(f"{record.created:.3f} {text}")
+        if sent := SENT.search(text):
+            self.unanswered[sent[1], sent[3]] = sent[2]
+        elif received := RECEIVED.search(text):
+            self.unanswered.pop((received[1], received[3]), None)
+        elif broken := BROKEN.search(text):
+            for key in [key for key in self.unanswered if key[0] == broken[1]]:
+                del self.unanswered[key]
+
+    def __str__(self) -> str:
+        unanswered = ", ".join(f"{request} of {connection}" for (connection, _), request in self.unanswered.items()) or "none"
+        return f"without an answer: {unanswered}; the last lines of librdkafka's log:\n" + "\n".join(self._last)
 
 
 def calls(lines: Iterable[str]) -> Iterator[Call]:

@@ -4,6 +4,7 @@ There are three kinds: an idempotent writer whose values count up in each partit
 transactions, and readers of a group.  The clients stop when they are told to.  `History` holds what they saw, for the check at the end.
 """
 
+import logging
 import threading
 import time
 from collections import Counter, defaultdict
@@ -13,6 +14,8 @@ from queue import Empty, Queue
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from proof.cluster.librdkafka_log import Waits
 
 ORDERS: Final = "orders"
 COPIES: Final = "copies"
@@ -30,6 +33,9 @@ librdkafka 2.10 to 2.16 at least waits for minutes in `send_offsets_to_transacti
 for a moment (its issue 5511).
 """
 
+EXPLAINING: Final = "cgrp,protocol,broker"
+"""The contexts of librdkafka's debug log that tell what the close of a consumer waits for."""
+LOG_DEBUG: Final = 7
 FIRST_PATIENCE_S: Final = 600.0
 """How long a new producer waits for its first answer.  The nodes may be up for a few seconds of each minute only, until all faults end."""
 
@@ -84,6 +90,10 @@ class Client(threading.Thread):
 
     def stop(self) -> None:
         self.told_to_stop.set()
+
+    def why_it_hangs(self) -> str:
+        """What is known of the call that does not return."""
+        return ""
 
     def configured(self, **more: Any) -> dict[str, Any]:
         return {"bootstrap.servers": self.bootstrap, "error_cb": self._note, "log_level": 0, **more}
@@ -273,9 +283,20 @@ class Copier(Client):
 class Reader(Client):
     """One member of the group `readers`.  Within one life, a partition's values count up; after a rebalance they may begin again."""
 
+    def __init__(self, name: str, bootstrap: str, history: History) -> None:
+        super().__init__(name, bootstrap, history)
+        self._waits: Final = Waits()
+        self._closes_since_s: float | None = None
+
+    def why_it_hangs(self) -> str:
+        where = "reads" if self._closes_since_s is None else f"has been closing for {time.monotonic() - self._closes_since_s:.0f} s"
+        return f"{where}; {self._waits}"
+
     def work(self) -> None:
         options = {"group.id": "readers", "auto.offset.reset": "earliest", "auto.commit.interval.ms": 500, "session.timeout.ms": 20_000}
-        consumer = Consumer(self.configured(**options))
+        logger = logging.Logger(self.name)
+        logger.addHandler(self._waits)
+        consumer = Consumer(self.configured(**options, debug=EXPLAINING, log_level=LOG_DEBUG), logger=logger)
         last: dict[int, int] = {}
 
         def assigned(_: Consumer, given: list[TopicPartition]) -> None:
@@ -295,6 +316,7 @@ class Reader(Client):
                 self.history.jumps.append((self.name, partition, last[partition], value))
             last[partition] = value
             self.history.read[partition, value] += 1
+        self._closes_since_s = time.monotonic()
         consumer.close()
 
 

@@ -166,7 +166,7 @@ class Hurting:
         for client in self._clients:
             client.join(2 * WITHIN_S)
             if client.is_alive():
-                self.history.violations.append(f"{client.name} hangs")
+                self.history.violations.append(f"{client.name} hangs: {client.why_it_hangs()}")
 
     def _calm(self, seconds: float) -> None:
         self._never.wait(seconds)

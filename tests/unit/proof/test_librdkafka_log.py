@@ -1,6 +1,8 @@
 """What a producer of librdkafka waited for is read from its debug log."""
 
-from proof.cluster.librdkafka_log import calls
+import logging
+
+from proof.cluster.librdkafka_log import Waits, calls
 
 LOG = """\
 %7|100.000|TXNAPI|p-1| [thrd:app]: Transactional API called: send_offsets_to_transaction (in txn state InTransaction)
@@ -23,3 +25,20 @@ def test_a_long_call_names_its_answered_and_unanswered_requests() -> None:
     assert list(sent.unanswered.values()) == ["FindCoordinator"]
     assert sent.others.most_common(1) == [("TERMINATE h", 2)]
     assert committed.end == "it never returned"
+
+
+def test_a_client_that_hangs_names_the_requests_that_no_connection_has_answered() -> None:
+    waits, logger = Waits(), logging.Logger("reader")
+    logger.addHandler(waits)
+    for line in (
+        "SEND [c-1] [thrd:h:1/1]: h:1/1: Sent FetchRequest (v11, 78 bytes @ 0, CorrId 20)",
+        "SEND [c-1] [thrd:GroupCoordinator]: GroupCoordinator/3: Sent OffsetCommitRequest (v7, 78 bytes @ 0, CorrId 20)",
+        "SEND [c-1] [thrd:GroupCoordinator]: GroupCoordinator/3: Sent LeaveGroupRequest (v1, 78 bytes @ 0, CorrId 21)",
+        "RECV [c-1] [thrd:GroupCoordinator]: GroupCoordinator/3: Received LeaveGroupResponse (v1, 6 bytes, CorrId 21, rtt 1ms)",
+        "FAIL [c-1] [thrd:h:1/1]: h:1/1: Disconnected: connection closed by peer: receive 0 after POLLIN (_TRANSPORT)",
+    ):
+        logger.debug("%s", line)
+    assert list(waits.unanswered.values()) == ["OffsetCommit"]
+    said = str(waits).splitlines()
+    assert said[0] == "without an answer: OffsetCommit of GroupCoordinator/3; the last lines of librdkafka's log:"
+    assert len(said) == 6 and "FAIL" in said[-1]

@@ -10,6 +10,8 @@ of their kind.
 
 All frames of one receive are dispatched first; then their replies leave together.  Replies of one turn leave together, too.
 
+A peer that sends many requests at once is served `REQUESTS_PER_TURN` of them, then all other connections, then the next.
+
 Three limits stop reading, and none of them loses data: the requests in work, the bytes of parked requests, and the bytes of replies that
 the peer does not take.  `overdue` gives the reason to close a connection: the peer was silent, took no replies, or sent its request too
 slowly.  `stop` ends gracefully: it takes no new requests, sends the replies of the requests in work, and closes.
@@ -42,6 +44,12 @@ SIDE_BY_SIDE: Final = frozenset({ProduceRequest.API_KEY, OffsetCommitRequest.API
 
 Any other request begins when all requests before it are answered.  Otherwise a request for metadata or for the end of a log, behind a
 waiting fetch, would get an answer older than the records of that fetch.  A commit behind a produce could outlive the records.
+"""
+REQUESTS_PER_TURN: Final = 32
+"""After this many requests of one receive a connection yields to the others.
+
+One receive may hold thousands of small requests.  A few peers that send such receives would keep clients, replication and the quorum
+waiting for longer than their time-outs.  Kafka takes one request of a connection at a time.
 """
 MIN_RECEIVE_RATE: Final = 1024
 """The bytes a second at which a request must arrive, once `ConnectionLimits.frame_grace_ms` are over."""
@@ -84,6 +92,7 @@ class Connection:
         "_is_flush_due",
         "_is_holding",
         "_is_stopping",
+        "_is_yielding",
         "_last_unsent",
         "_limits",
         "_loop",
@@ -134,6 +143,7 @@ class Connection:
         self._is_holding = False
         self._is_flush_due = False
         self._is_stopping = False
+        self._is_yielding = False
         self._is_closed = False
         self._moved = True
         self._last_unsent = 0
@@ -182,6 +192,11 @@ class Connection:
             if (pipeline.in_flight and not self._may_run_beside(frame)) or self._is_full():
                 self._hold(frames[position:])
                 break
+            if position == REQUESTS_PER_TURN:
+                self._hold(frames[position:])
+                self._is_yielding = True
+                self._loop.call_soon(self._yielded)
+                break
             slot = pipeline.request()
             try:
                 reply = self.dispatch(self, frame)
@@ -224,8 +239,12 @@ class Connection:
             self._is_holding = True
             self._transport.pause_reading()
 
+    def _yielded(self) -> None:
+        self._is_yielding = False
+        self._resume()
+
     def _resume(self) -> None:
-        if self._is_holding and not self._is_closed and not self._is_full():
+        if self._is_holding and not self._is_yielding and not self._is_closed and not self._is_full():
             self._is_holding = False
             frames, self._held = self._held, []
             self._serve(frames)

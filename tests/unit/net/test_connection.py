@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from moldau.net.connection import Connection, ConnectionLimits, InvalidFrame, Reply, ReplyOrLater
+from moldau.net.connection import REQUESTS_PER_TURN, Connection, ConnectionLimits, InvalidFrame, Reply, ReplyOrLater
 from moldau.net.framing import ReceiveBuffers
 from moldau.net.later import Later
 from moldau.net.transport import Address
@@ -250,8 +250,47 @@ async def test_who_does_not_read_is_not_served_on() -> None:
     assert len(served) < 80 and not peer.transport.is_reading
     peer.transport.is_deaf, peer.transport.buffered = False, 0
     peer.connection.writable()
+    await turns(500 // REQUESTS_PER_TURN + 1)
     assert len(served) == 500 and peer.transport.is_reading
     assert sum(map(len, peer.transport.writes)) == 500_000
+
+
+async def test_many_requests_of_one_peer_do_not_keep_another_waiting() -> None:
+    served: list[bytes] = []
+
+    def answer(frame: memoryview) -> Reply:
+        served.append(bytes(frame))
+        return echo(frame)
+
+    many, other = Peer(answer), Peer(answer)
+    sent = [b"%d" % number for number in range(5 * REQUESTS_PER_TURN)]
+    many.send(*sent)
+    assert len(served) == REQUESTS_PER_TURN and not many.transport.is_reading
+    other.send(b"other")
+    await turns(6)
+    assert served.index(b"other") == REQUESTS_PER_TURN
+    assert b"".join(many.transport.writes) == b"".join(b"<%s>" % each for each in sent)
+    assert many.transport.is_reading
+
+
+async def test_a_late_reply_does_not_shorten_the_turn_of_the_others() -> None:
+    """One reply that is ready later must not let its connection go on before the others had their turn."""
+    parked: Later[list[Part]] = Later(lambda: None)
+    served: list[bytes] = []
+
+    def answer(frame: memoryview) -> ReplyOrLater:
+        served.append(bytes(frame))
+        return parked if frame == b"0" else echo(frame)
+
+    peer = Peer(answer)
+    peer.send(*[b"%d" % number for number in range(4 * REQUESTS_PER_TURN)])
+    asyncio.get_running_loop().call_soon(lambda: served.append(b"other"))
+    parked.complete([b"late"])
+    peer.connection.writable()
+    assert len(served) == REQUESTS_PER_TURN
+    await turns(8)
+    assert served.index(b"other") <= 2 * REQUESTS_PER_TURN
+    assert len(served) == 4 * REQUESTS_PER_TURN + 1
 
 
 @pytest.mark.parametrize("failure", [InvalidFrame("no header"), RuntimeError("a bug")])

@@ -390,7 +390,7 @@ class KTable:
         builder.after(asked, subscriptions, 0)
         builder.after(right, subscriptions, 1)
         answered = builder.repartitioned(subscriptions, self._key, at_least=top)
-        answers = Answers(builder.named("KTABLE-FK-JOIN-ANSWERS"), joiner, is_left=is_left)
+        answers = Answers(builder.named("KTABLE-FK-JOIN-ANSWERS"), extractor, joiner, is_left=is_left)
         builder.after(copies, answers, 0)
         builder.after(answered, answers, 1)
         return KTable(builder, builder.after(answers, TableSource(builder.named("KTABLE-FK-JOIN-OUTPUT"))), self._key)

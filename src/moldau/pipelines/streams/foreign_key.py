@@ -8,6 +8,10 @@ Records change their partition twice, so this is three stages.  An answer carrie
 has changed since, the answer is dropped, and another one follows.  The last stage keeps a copy of the left table, since in Spark no later
 stage can look into an earlier one's state.
 
+A micro-batch brings all its left rows before the first answer, so most answers to a row that changes twice are dropped.  Kafka's inner
+join tells nothing of a row that finds no other row: where the dropped answer would have taken the result away, the old result would stay.
+So such rows are answered here, too, quietly: `Answers` takes the result away if it has dropped an answer before, or drops one later.
+
 Source: SubscriptionSendProcessorSupplier, SubscriptionReceiveProcessorSupplier, SubscriptionJoinProcessorSupplier,
 ForeignTableJoinProcessorSupplier, ResponseJoinProcessorSupplier in 4.3.1.
 """
@@ -24,6 +28,13 @@ DELETE_KEY_NO_PROPAGATE: Final = 0
 DELETE_KEY_AND_PROPAGATE: Final = 1
 PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE: Final = 2
 PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE: Final = 3
+
+
+QUIETLY: Final = "quietly"
+OWED: Final = "owed"
+"""An answer to an earlier row was dropped, and the result may be that row's predecessor's."""
+NOTHING: Final = "nothing"
+"""The row finds no other row, and the result was not taken away for it."""
 
 
 class Subscribe(Node):
@@ -66,7 +77,8 @@ class Subscribe(Node):
 
 
 class Subscriptions(Node):
-    """Ports: 0 subscriptions, 1 changes of the right table.  Out: answers `[the left row packed, the right row]` by left key.
+    """Ports: 0 subscriptions, 1 changes of the right table.  Out: answers `[the left row packed, the right row]` by left key, with `QUIETLY`
+    behind where Kafka gives none.
 
     The store: `[left key, the left row packed]` of all left rows that subscribe to a foreign key, in the order of their packed keys.
     """
@@ -92,7 +104,10 @@ class Subscriptions(Node):
                 subscribed = sorted([*subscribed, [left_key, row]], key=lambda one: pack(one[0]))
             store.put(record.key, subscribed or None)
             right = self.tables[0].lookup(record.key, stores)
-        if instruction == DELETE_KEY_NO_PROPAGATE or (instruction == PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE and right is None):
+        if instruction == DELETE_KEY_NO_PROPAGATE:
+            return
+        if instruction == PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE and right is None:
+            yield record._replace(key=left_key, value=[row, None, QUIETLY])
             return
         timestamp = record.timestamp if right is None else max(record.timestamp, right[1])
         value = None if right is None or instruction == DELETE_KEY_AND_PROPAGATE else right[0]
@@ -100,24 +115,44 @@ class Subscriptions(Node):
 
 
 class Answers(Node):
-    """Ports: 0 changes of the left table, which are only kept, 1 answers.  Out: rows of the result, None where there is none."""
+    """Ports: 0 changes of the left table, which are only kept, 1 answers.  Out: rows of the result, None where there is none.
 
-    def __init__(self, name: str, joiner: Joiner, *, is_left: bool) -> None:
+    The stores: the left rows, and `OWED` or `NOTHING` by left key.
+    """
+
+    def __init__(self, name: str, extractor: Callable[[Any, Any], Any], joiner: Joiner, *, is_left: bool) -> None:
         super().__init__(name)
+        self.extractor = extractor
         self.joiner = joiner
         self.is_left = is_left
 
     def process(self, record: Record, port: int, stores: Stores) -> Iterator[Record | Dropped]:
-        store = stores.store(self.name)
+        rows, marks = stores.store(self.name), stores.store(f"{self.name}-marks")
         if port == 0:
-            if not record.value.is_latest:
-                return
-            store.put(record.key, record.value.new)
+            change: Change = record.value
+            if change.is_latest:
+                rows.put(record.key, change.new)
+                if self._names_a_row(record.key, change.new):
+                    if marks.get(record.key) == NOTHING:
+                        marks.put(record.key, None)
+                elif self._names_a_row(record.key, change.old):  # its answer is on the way, and takes the mark away
+                    marks.put(record.key, NOTHING)
             return
-        row, right = record.value
-        left = store.get(record.key)
-        if row != (None if left is None else pack(left)):
+        row, right, *quietly = record.value
+        left, mark = rows.get(record.key), marks.get(record.key)
+        is_stale = row != (None if left is None else pack(left))
+        if is_stale and mark != NOTHING:
+            if self._names_a_row(record.key, left):  # of any other row the result is away, or about to go
+                marks.put(record.key, OWED)
             yield Dropped(record._replace(value=right), STALE_RESPONSE)
             return
-        has_row = left is not None and (right is not None or self.is_left)
+        if quietly and not is_stale and mark != OWED:
+            marks.put(record.key, NOTHING)
+            return
+        marks.put(record.key, None)
+        has_row = not is_stale and left is not None and (right is not None or self.is_left)
         yield record._replace(value=self.joiner(left, right) if has_row else None)
+
+    def _names_a_row(self, key: Any, left: Any) -> bool:
+        """Whether a left row is answered."""
+        return self.is_left or (left is not None and self.extractor(key, left) is not None)

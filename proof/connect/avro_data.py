@@ -112,7 +112,7 @@ def differences(their: Any, own: Any, path: str = "") -> Iterator[str]:
     elif isinstance(their, float) and isinstance(own, float) and math.isclose(their, own, rel_tol=OF_A_FLOAT):
         return  # Java 17 prints more digits of a float than it has (JDK-4511638)
     elif their != own:
-        yield f"{path}: AvroData {str(their)[:300]}, ours {str(own)[:300]}"
+        yield f"{path}: Java {str(their)[:300]}, ours {str(own)[:300]}"
 
 
 # ------------------------------------------------------------ random schemas of Connect

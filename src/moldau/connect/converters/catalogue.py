@@ -51,8 +51,19 @@ def _json(options: dict[str, Any]) -> Converter:
     )
 
 
+def _flag(name: str, default: bool, doc: str) -> Key:
+    return Key(name, Kind.BOOLEAN, default, "LOW", doc)
+
+
 _AVRO: Final = Definition(_TYPE, *registry_keys(("fastavro", "Avro")))
-_JSON_SCHEMA: Final = Definition(_TYPE, *registry_keys(), _JSON.keys["decimal.format"], _JSON.keys["replace.null.with.default"])
+_JSON_SCHEMA: Final = Definition(
+    _TYPE,
+    *registry_keys(),
+    _JSON.keys["decimal.format"],
+    _JSON.keys["replace.null.with.default"],
+    _flag("use.optional.for.nonrequired", False, "Whether a property that the schema does not require is optional."),
+    _flag("object.additional.properties", True, "Whether the schemas of objects allow properties that they do not name."),
+)
 
 
 def _avro(options: dict[str, Any]) -> Converter:
@@ -67,11 +78,9 @@ def _json_schema(options: dict[str, Any]) -> Converter:
         strategy_of(options),
         decimal_format=options["decimal.format"],
         replace_null_with_default=options["replace.null.with.default"],
+        optional_unless_required=options["use.optional.for.nonrequired"],
+        additional_properties=options["object.additional.properties"],
     )
-
-
-def _flag(name: str, default: bool, doc: str) -> Key:
-    return Key(name, Kind.BOOLEAN, default, "LOW", doc)
 
 
 _PROTOBUF: Final = Definition(

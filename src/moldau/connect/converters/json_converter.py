@@ -33,16 +33,13 @@ class JsonConverter:
         decimal_format: str = "BASE64",
         replace_null_with_default: bool = True,
         schema_content: str | None = None,
-        optional_keys_in_pairs: bool = False,
     ) -> None:
-        """`optional_keys_in_pairs`: a map whose keys may be null is a list of pairs, as in JSON Schema; else an object without null."""
         if decimal_format.upper() not in ("BASE64", "NUMERIC"):
             raise ConfigError.invalid("decimal.format", decimal_format, "String must be one of (case insensitive): NUMERIC, BASE64")
         self._has_schemas = schemas_enable
-        self._decimals_as_numbers = decimal_format.upper() == "NUMERIC"
-        self._fills_in = replace_null_with_default
+        self.has_decimals_as_numbers = decimal_format.upper() == "NUMERIC"
+        self.fills_in = replace_null_with_default
         self._schema = schema_from_json(_loads(schema_content.encode()), self.from_json) if schema_content else None
-        self._optional_keys_in_pairs = optional_keys_in_pairs
         self._written: dict[Schema | None, Any] = {}
 
     def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
@@ -85,14 +82,14 @@ class JsonConverter:
         if value is None:
             if schema is None:
                 return None
-            if schema.default is not None and (self._fills_in or not schema.optional):
+            if schema.default is not None and (self.fills_in or not schema.optional):
                 return self.to_json(schema, schema.default)
             if schema.optional:
                 return None
             raise DataError("Conversion error: null value for field that is required and has no default value")
         if schema is None:
             return self._plain(value)
-        if schema.name == DECIMAL and isinstance(value, Decimal) and self._decimals_as_numbers:
+        if schema.name == DECIMAL and isinstance(value, Decimal) and self.has_decimals_as_numbers:
             return value
         value = to_primitive(schema, value)
         kind = schema.type
@@ -102,21 +99,24 @@ class JsonConverter:
             if kind is Type.ARRAY:
                 return [self.to_json(schema.value_schema, one) for one in value]
             if kind is Type.MAP:
-                return self._map(schema, value)
+                return self.map_to_json(schema, value)
             if kind is Type.STRUCT:
                 if value.schema != schema:
                     raise DataError("Mismatching schema.")
-                return {one.name: self.to_json(one.schema, value.get(one.name, with_default=self._fills_in)) for one in schema.fields}
+                return self.struct_to_json(schema, value)
         except (TypeError, AttributeError) as error:
             raise DataError(f"Invalid type for {kind.name}: {type(value).__name__}") from error
         if not _fits(kind, value):
             raise DataError(f"Invalid type for {kind.name}: {type(value).__name__}")
         return float(value) if kind in FLOATS else value
 
-    def _map(self, schema: Schema, value: dict[Any, Any]) -> Any:
+    def struct_to_json(self, schema: Schema, value: Struct) -> dict[str, Any]:
+        return {one.name: self.to_json(one.schema, value.get(one.name, with_default=self.fills_in)) for one in schema.fields}
+
+    def map_to_json(self, schema: Schema, value: dict[Any, Any]) -> Any:
         pairs = [(self.to_json(schema.key_schema, key), self.to_json(schema.value_schema, one)) for key, one in value.items()]
         keys = schema.key_schema
-        if keys is not None and keys.type is Type.STRING and not (keys.optional and self._optional_keys_in_pairs):
+        if keys is not None and keys.type is Type.STRING:
             if None in value:
                 raise DataError("JSON has no object with null as a name, and a map of strings is an object")
             return dict(pairs)
@@ -145,7 +145,7 @@ class JsonConverter:
         if schema is None:
             return found
         if found is None:
-            if schema.default is not None and self._fills_in:
+            if schema.default is not None and self.fills_in:
                 return schema.default
             if schema.optional:
                 return None

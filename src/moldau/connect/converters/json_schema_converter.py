@@ -3,8 +3,9 @@
 import json
 from typing import Any, Final
 
-from moldau.connect.converters.json_converter import JsonConverter
-from moldau.connect.converters.json_schema_draft import connect_schema, draft
+from moldau.connect.converters.json_schema_draft import Drafts
+from moldau.connect.converters.json_schema_reading import SchemaReader
+from moldau.connect.converters.json_schema_values import JsonSchemaValues
 from moldau.connect.data import Schema
 from moldau.connect.errors import DataError
 from moldau.connect.registry.cache import Schemas
@@ -20,14 +21,21 @@ class JsonSchemaConverter:
     """See the module.  Errors of its methods: DataError; Absent and RetriableError, of the registry."""
 
     def __init__(
-        self, schemas: Schemas, subject: Subject, *, decimal_format: str = "BASE64", replace_null_with_default: bool = True
+        self,
+        schemas: Schemas,
+        subject: Subject,
+        *,
+        decimal_format: str = "BASE64",
+        replace_null_with_default: bool = True,
+        optional_unless_required: bool = False,
+        additional_properties: bool = True,
     ) -> None:
+        """`optional_unless_required`: whether a property that is not required is read as optional."""
         self._schemas = schemas
         self._subject = subject
-        self._values = JsonConverter(
-            schemas_enable=False, decimal_format=decimal_format, replace_null_with_default=replace_null_with_default,
-            optional_keys_in_pairs=True,
-        )  # fmt: skip
+        self._values = JsonSchemaValues(decimal_format=decimal_format, replace_null_with_default=replace_null_with_default)
+        self._drafts = Drafts(self._values, is_open=additional_properties)
+        self._reader = SchemaReader(self._values, has_optional=optional_unless_required)
         self._texts: dict[Schema | None, str] = {}
         self._read: dict[int, Schema] = {}
 
@@ -53,7 +61,7 @@ class JsonSchemaConverter:
 
     def _text(self, schema: Schema | None) -> str:
         def written() -> str:
-            found: dict[str, Any] = {} if schema is None else draft(schema, self._values)
+            found: dict[str, Any] = {} if schema is None else self._drafts.draft(schema)
             return json.dumps({"$schema": SCHEMA_DRAFT, **found}, separators=(",", ":"))
 
         try:
@@ -71,9 +79,8 @@ class JsonSchemaConverter:
             if registered.kind != "JSON":
                 raise DataError(f"schema {schema_id} is of the kind {registered.kind}, not JSON")
             try:
-                self._read[schema_id] = connect_schema(
-                    json.loads(registered.text), self._values, imported={name: json.loads(text) for name, text in registered.imported}
-                )
-            except (ValueError, KeyError, AttributeError) as error:
+                imported = {name: json.loads(text) for name, text in registered.imported}
+                self._read[schema_id] = self._reader.read(json.loads(registered.text), imported)
+            except (ValueError, KeyError, AttributeError, TypeError) as error:
                 raise DataError(f"schema {schema_id} cannot be read: {error}") from error
         return self._read[schema_id]

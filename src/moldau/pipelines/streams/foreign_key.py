@@ -77,7 +77,7 @@ class Subscribe(Node):
 
 
 class Subscriptions(Node):
-    """Ports: 0 subscriptions, 1 changes of the right table.  Out: answers `[the left row packed, the right row]` by left key, with `QUIETLY`
+    """Ports: 0 subscriptions, 1 changes of the right table.  Out: answers `[left row packed, right row]` by left key, with `QUIETLY`
     behind where Kafka gives none.
 
     The store: `[left key, the left row packed]` of all left rows that subscribe to a foreign key, in the order of their packed keys.

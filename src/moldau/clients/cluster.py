@@ -65,16 +65,24 @@ Connect = Callable[[str, int], Awaitable[Channel]]
 
 
 def parse_bootstrap(text: str) -> list[tuple[str, int]]:
-    """Addresses from `host:port,host:port`.  The port may be missing; an IPv6 address stands in brackets.  Errors: ValueError."""
+    """Addresses from `host:port,host:port`.
+
+    The port may be missing; an IPv6 address stands in brackets.  A protocol before `://` is left out, as by Java's client.
+
+    Errors: ValueError.
+    """
     addresses = []
-    for part in text.split(","):
-        host, colon, port = part.strip().rpartition(":")
-        if not colon or part.strip().endswith("]"):
-            host, port = part.strip(), str(DEFAULT_PORT)
+    for part in filter(None, map(str.strip, text.split(","))):
+        place = part.rpartition("://")[2]
+        host, colon, port = place.rpartition(":")
+        if not colon or place.endswith("]"):
+            host, port = place, str(DEFAULT_PORT)
         host = host.removeprefix("[").removesuffix("]")
         if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ValueError(f"{part.strip()!r} is not an address of the form host:port")
+            raise ValueError(f"{part!r} is not an address of the form host:port")
         addresses.append((host, int(port)))
+    if not addresses:
+        raise ValueError("no address is given")
     return addresses
 
 
@@ -143,7 +151,7 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"{host}:{port}" for host, port in self._bootstrap)
+        return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self._bootstrap)
 
     async def send(
         self, request: Request[AnyResponse], *, node_id: int | None = None, extra_s: float = 0.0, max_version: int | None = None

@@ -34,7 +34,10 @@ def cluster_of(
     """The cluster for these options; no connection is open yet.  Errors: OptionError; OSError for certificate files that cannot be read."""
     if isinstance(servers, Mapping):
         raise OptionError("a client's first argument are addresses, such as 'localhost:9092': give options={…}")
-    bootstrap = options.bootstrap_servers if servers is None else servers if isinstance(servers, str) else ",".join(servers)
+    given: object = options.bootstrap_servers if servers is None else servers
+    if isinstance(given, bytes) or not isinstance(given, Sequence) or not all(isinstance(each, str) for each in given):
+        raise OptionError(f"bootstrap.servers cannot be {given!r}: give 'host:port,host:port', or a list of such")
+    bootstrap = given if isinstance(given, str) else ",".join(given)
     protocol = options.security_protocol.upper()
     if ssl_context is None and protocol.endswith("SSL"):
         ssl_context = _context_of(options)

@@ -8,9 +8,10 @@ An unknown option is an error that names the nearest known one.  Options of Java
 `WITHOUT_EFFECT` lists each with its reason.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any, Final, TypeVar, get_args, get_type_hints
+from types import NoneType
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 from moldau.config import nearest
 
@@ -39,6 +40,8 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
 }
 
 
+PLAIN: Final = {int, float, str, bool, NoneType}
+"""The types of which every value is checked."""
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
@@ -50,7 +53,7 @@ class OptionError(ValueError):
 class ClientOptions:
     """The options that every client has."""
 
-    bootstrap_servers: str = "localhost:9092"
+    bootstrap_servers: str | Sequence[str] = "localhost:9092"
     client_id: str = "moldau"
     client_rack: str = ""
     request_timeout_ms: int = 30_000
@@ -103,7 +106,9 @@ def parse_options(declared: type[C], given: Mapping[str, Any]) -> C:
     for key, value in given.items():
         name = key.replace(".", "_").replace("-", "_")
         if name in known:
-            if value is not None or _takes_none(types[name]):
+            if isinstance(value, str) and _is_function(types[name]):
+                _check_class(key, value)
+            elif value is not None or _takes_none(types[name]):
                 values[name] = _parsed(key, value, types[name])
         elif key.replace("_", ".") not in WITHOUT_EFFECT:
             raise _unknown(declared, key, known)
@@ -145,9 +150,28 @@ def _checked(key: str, value: Any, kind: Any) -> Any:
     kinds = tuple(get_args(kind)) or (kind,)
     if int in kinds and bool not in kinds and isinstance(value, bool):
         raise OptionError(f"{key} cannot be {value!r}: a number is expected")
-    if kind in (int, float, str, bool) and not isinstance(value, (int, float) if kind is float else kind):
-        raise OptionError(f"{key} cannot be {value!r}: {kind.__name__} is expected")
+    if _is_function(kind):
+        if value is not None and not callable(value):
+            raise OptionError(f"{key} cannot be {value!r}: a function is expected")
+    elif set(kinds) <= PLAIN and not isinstance(value, (*kinds, int) if float in kinds else kinds):
+        names = " or ".join(each.__name__ for each in kinds if each is not NoneType)
+        raise OptionError(f"{key} cannot be {value!r}: {names} is expected")
     return value
+
+
+def _is_function(kind: Any) -> bool:
+    return any(get_origin(each) is Callable for each in get_args(kind))
+
+
+def _check_class(key: str, name: str) -> None:
+    """The name of a Java class, as in a properties file, has no effect.  Errors: OptionError for other text."""
+    if "." not in name:
+        raise OptionError(f"{key} cannot be {name!r}: a function is expected")
+
+
+def require_objects(name: str, value: object) -> None:
+    """Raise unless an option is a list of objects.  Errors: OptionError."""
+    require(isinstance(value, Sequence) and not isinstance(value, str), name, value, "a list of objects is expected")
 
 
 def read_properties(text: str) -> dict[str, str]:

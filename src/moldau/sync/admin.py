@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from moldau.clients.admin.admin import Admin as AsyncAdmin
+from moldau.clients.unpicklable import Unpicklable
 from moldau.sync.portal import the_portal
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from moldau.sync import rooms
 
 
-class Admin:
+class Admin(Unpicklable):
     """`moldau.Admin`, blocking.  Threads may share it."""
 
     def __init__(self, servers: str | Sequence[str] | None = None, options: "Given | None" = None, **given: Any) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from moldau.clients.consumer.consumer import Consumer as AsyncConsumer
 from moldau.clients.consumer.consumer import Pattern
+from moldau.clients.unpicklable import Unpicklable
 from moldau.sync.portal import the_portal
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def _on_threads(listener: "RebalanceListener | None") -> "RebalanceListener | No
     return ThreadListener(listener)
 
 
-class Consumer:
+class Consumer(Unpicklable):
     """`moldau.Consumer`, blocking.  One thread at a time may use it."""
 
     def __init__(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from moldau.clients.group_metadata import GroupMetadata
 from moldau.clients.producer.producer import Producer as AsyncProducer
+from moldau.clients.unpicklable import Unpicklable
 from moldau.sync.portal import the_portal
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from moldau.clients.connecting import Given
-    from moldau.clients.producer import Deliveries, RecordMetadata
+    from moldau.clients.producer import Deliveries, Delivery, RecordMetadata
     from moldau.clients.producer.transactor import Offset
     from moldau.sync.consumer import Consumer
     from moldau.types import TopicPartition
@@ -27,7 +28,7 @@ MAX_PENDING: Final = 10_000
 """The number of records by which threads may be ahead of the loop."""
 
 
-class Producer:
+class Producer(Unpicklable):
     """`moldau.Producer`, blocking.  Several threads may send at once: each thread's records keep their order in a partition."""
 
     def __init__(self, servers: str | Sequence[str] | None = None, options: "Given | None" = None, **given: Any) -> None:
@@ -215,7 +216,7 @@ async def _close(producer: AsyncProducer, pending: deque[Any], timeout_ms: int |
     await producer.close(timeout_ms=timeout_ms)
 
 
-def _pass_on(waiting: "Future[RecordMetadata]", done: "asyncio.Future[RecordMetadata]") -> None:
+def _pass_on(waiting: "Future[RecordMetadata]", done: "Delivery") -> None:
     if done.cancelled():
         from concurrent.futures import CancelledError
 

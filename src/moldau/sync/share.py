@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from moldau.clients.share.consumer import ShareConsumer as AsyncShareConsumer
+from moldau.clients.unpicklable import Unpicklable
 from moldau.sync.portal import the_portal
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from moldau.types import TopicPartition
 
 
-class ShareConsumer:
+class ShareConsumer(Unpicklable):
     """`moldau.ShareConsumer`, blocking.  One thread at a time may use it."""
 
     def __init__(

@@ -32,6 +32,25 @@ async def test_each_delivery_has_its_own_place() -> None:
     assert not deliveries[2].cancelled()
 
 
+async def test_as_completed_ends() -> None:
+    run, deliveries = delivered(3)
+    asyncio.get_running_loop().call_soon(run.written, PLACE, 10, None, None)
+    async with asyncio.timeout(5):
+        found = [(await one).offset for one in asyncio.as_completed(deliveries)]  # type: ignore[arg-type, type-var]  # as below
+    assert sorted(found) == [10, 11, 12]
+
+
+async def test_a_callback_is_given_the_delivery_and_can_be_removed() -> None:
+    run, deliveries = delivered(2)
+    seen: list[Delivery] = []
+    deliveries[0].add_done_callback(seen.append)
+    deliveries[1].add_done_callback(seen.append)
+    assert deliveries[1].remove_done_callback(seen.append) == 1
+    run.written(PLACE, 10, None, None)
+    await asyncio.sleep(0)
+    assert seen == [deliveries[0]]
+
+
 async def test_the_usual_ways_to_wait() -> None:
     run, deliveries = delivered(6)
     seen: list[int] = []

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from moldau.clients.admin.values import EndpointType
+from moldau.clients.unpicklable import Unpicklable
 from moldau.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from moldau.protocol.messages.describe_cluster import DescribeClusterResponse
 
 
-class Admin:
+class Admin(Unpicklable):
     """See the module.  `servers`: `host:port,host:port`, or a `Cluster` that is shared with others and stays open.
 
         async with Admin("localhost:9092") as admin:

@@ -6,6 +6,7 @@ Guarantee: auto-commit never commits a record before the application has asked f
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import index
 from typing import Final
 
 from moldau.clients.consumer import interceptors
@@ -66,8 +67,11 @@ class Commits:
         return self.offsets
 
     async def commit(self, offsets: Mapping[TopicPartition, int | Committed]) -> None:
-        """Commit these offsets.  Errors: ClientError."""
+        """Commit these offsets.  Errors: ClientError; TypeError, ValueError for what is no offset."""
         given = {one: offset if isinstance(offset, Committed) else Committed(offset) for one, offset in offsets.items()}
+        for one, committed in given.items():
+            if index(committed.offset) < 0:
+                raise ValueError(f"{committed.offset} cannot be committed for {one}: the offset of the next record to read is expected")
         await self.with_group().commit(given, within_ms=self._options.default_api_timeout_ms)
         self._remember(given)
         self._own.update({one: committed.offset for one, committed in given.items()})

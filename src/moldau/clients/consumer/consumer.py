@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
+from moldau.clients.unpicklable import Unpicklable
+
 if TYPE_CHECKING:
     import ssl
     from random import Random
@@ -42,7 +44,7 @@ LATEST = -1
 EARLIEST = -2
 
 
-class Consumer:
+class Consumer(Unpicklable):
     """See the module.  `servers`: `host:port,host:port`, or a `Cluster` that is shared with others and stays open.
 
     `topics`, `pattern`, `listener`: as for `subscribe`.  `given`: options by keyword, in snake_case; `options`: a mapping in Kafka's

@@ -193,7 +193,7 @@ class HeartbeatMember:
         if code in FENCED:
             self._lost()
             return
-        if code is ErrorCode.UNRELEASED_INSTANCE_ID or (code.retriable and code is not ErrorCode.NONE):
+        if code.retriable and code is not ErrorCode.NONE:
             self._told = None
             return
         if code is not ErrorCode.NONE:

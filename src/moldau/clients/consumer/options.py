@@ -8,10 +8,10 @@ prefetch_max_bytes, limits the bytes fetched ahead.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from moldau.clients.options import ClientOptions, OptionError, require
+from moldau.clients.options import ClientOptions, OptionError, require, require_objects
 
 ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
 JAVA_ASSIGNORS: Final = {
@@ -20,8 +20,12 @@ JAVA_ASSIGNORS: Final = {
     "org.apache.kafka.clients.consumer.StickyAssignor": "sticky",
     "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": "cooperative-sticky",
 }
+OF_CLASSIC: Final = frozenset({"session_timeout_ms", "heartbeat_interval_ms", "partition_assignment_strategy"})
+"""The options of the classic protocol.  With the consumer protocol these are the broker's, for the whole group."""
+OF_CONSUMER: Final = frozenset({"group_remote_assignor"})
 BY_DURATION: Final = "by_duration:"
 _DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+_INSTANCE_ID: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 EARLIEST: Final = -2
 LATEST: Final = -1
 
@@ -65,6 +69,14 @@ class ConsumerOptions(ClientOptions):
     def check(self) -> None:
         ClientOptions.check(self)
         require(self.group_protocol.lower() in ("classic", "consumer"), "group_protocol", self.group_protocol, "classic or consumer")
+        require(self.group_id is None or bool(self.group_id.strip()), "group_id", self.group_id, "it cannot be empty")
+        require(
+            self.group_instance_id is None or _INSTANCE_ID.fullmatch(self.group_instance_id) is not None,
+            "group_instance_id",
+            self.group_instance_id,
+            "1 to 249 letters of ASCII, digits, '.', '_' and '-' are expected",
+        )
+        require_objects("interceptors", self.interceptors)
         levels = ("read_uncommitted", "read_committed")
         require(self.isolation_level in levels, "isolation_level", self.isolation_level, " or ".join(levels))
         for name in ("fetch_max_wait_ms", "fetch_min_bytes", "auto_commit_interval_ms"):
@@ -81,6 +93,12 @@ class ConsumerOptions(ClientOptions):
             f"it has to be above 0 and below session.timeout.ms={self.session_timeout_ms}",
         )
         _ = self.assignors, self.reset_before_ms
+
+    @property
+    def without_meaning(self) -> list[str]:
+        """Options that are given, and that the group's protocol does not look at.  Java's client and librdkafka refuse them."""
+        of_others = OF_CLASSIC if self.speaks_consumer_protocol else OF_CONSUMER
+        return [one.name for one in fields(self) if one.name in of_others and getattr(self, one.name) != one.default]
 
     @property
     def reads_committed(self) -> bool:

@@ -69,6 +69,8 @@ class ConsumerWork:
         self.options: Final = (
             options if isinstance(options, ConsumerOptions) else parse_options(ConsumerOptions, {**mapping_of(options), **given})
         )
+        for name in self.options.without_meaning:
+            LOG.warning("%s has no effect with group.protocol=%s", name.replace("_", "."), self.options.group_protocol.lower())
         self._owns_cluster = not isinstance(servers, Cluster)
         self.cluster: Final = (
             servers
@@ -86,6 +88,8 @@ class ConsumerWork:
         self._listener = RebalanceListener()
         self._picks: Callable[[str], bool] | None = None
         self._subscribed: list[str] = []
+        self._has_assigned = False
+        """Whether `assign` was called, be it with no partition: a share of the work may be empty."""
         self._commits = Commits(self.options, self._positions, self._clock)
         self._stream: Callable[[], RecordStream | None] = _no_stream
         self._is_closed = False
@@ -129,10 +133,14 @@ class ConsumerWork:
         offsets = dict(partitions) if isinstance(partitions, Mapping) else {}
         listed = list(partitions)
         for one in listed:
+            if not isinstance(one, TopicPartition):
+                raise TypeError(f"{one!r} is no TopicPartition: assign takes a list of them, or a mapping of them to offsets")
+        for one in listed:
             self._topics.use(one.topic)
         new = [one for one in listed if one not in self._positions and one not in offsets]
         found = await self._commits.find(new)
         self._positions.assign(listed)
+        self._has_assigned = True
         for one, offset in offsets.items():
             self._seek(one, offset)
         self._commits.begin(found)
@@ -142,7 +150,7 @@ class ConsumerWork:
         if self._is_of_parent:
             raise refusal()
         await self._leave()
-        self._subscribed, self._picks = [], None
+        self._subscribed, self._picks, self._has_assigned = [], None, False
         self._positions.assign([])
 
     @property
@@ -340,7 +348,8 @@ class ConsumerWork:
 
     def group_metadata(self) -> GroupMetadata:
         identity = self._identity()
-        assert self.options.group_id is not None, "this consumer has no group"
+        if self.options.group_id is None:
+            raise FatalError(ErrorCode.INVALID_GROUP_ID, "this consumer has no group: give it a group_id")
         return GroupMetadata(self.options.group_id, identity.epoch, identity.member_id, identity.group_instance_id)
 
     def _identity(self) -> Identity:
@@ -401,6 +410,8 @@ class ConsumerWork:
         """Errors: FatalError, for a listener that is told of the end, too."""
         self._check_open()
         self.start()
+        if not self._subscribed and self._picks is None and not self._has_assigned:
+            raise ClientError(ErrorCode.INVALID_REQUEST, "this consumer reads nothing: subscribe to topics, or assign partitions, first")
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -448,18 +459,20 @@ class ConsumerWork:
 
     def _on_metadata(self) -> None:
         assert self._fetcher is not None
-        failure, failures = self._topics.failure, self._fetcher.failures
-        if isinstance(failure, AuthenticationError) and not any(isinstance(one, AuthenticationError) for one in failures):
-            failures.append(failure)
+        refusal, failures = self._topics.failure, self._fetcher.failures
+        if isinstance(refusal, AuthenticationError) and not any(isinstance(one, AuthenticationError) for one in failures):
+            failures.append(refusal)
         picked = self.subscribed()
         if self._picks is not None and picked != self._picked:
             self._picked = picked
             if self._member is not None:
                 self._member.subscription_changed()
-        for topic in {one.topic for one in self._positions.by_partition}:
+        for topic in {*self._subscribed, *(one.topic for one in self._positions.by_partition)}:
             code = self.cluster.view.error_of(topic)
             if code is not None and code is not ErrorCode.NONE and not code.retriable:
-                self._fetcher.failures.append(error_of(code, f"topic {topic}: {code.text}"))
+                failure = error_of(code, f"topic {topic}: {code.text}")
+                if not any(str(one) == str(failure) for one in failures):
+                    failures.append(failure)
         self._fetcher.wake()
         self.news()
 

@@ -7,6 +7,7 @@ await is no error: the failures of each batch are counted and logged once.
 import asyncio
 import logging
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 from moldau.errors import KafkaError
@@ -192,15 +193,26 @@ class Delivery:
         """The error with which the delivery ended; None for a record that was written.  Errors: CancelledError, InvalidStateError."""
         return self._future().exception()
 
-    def add_done_callback(self, function: "Callable[[asyncio.Future[RecordMetadata]], object]", *, context: Any = None) -> None:
-        """Call `function` with a future of the same end.  The loop calls it soon after the delivery has ended."""
-        self._future().add_done_callback(function, context=context)
+    def add_done_callback(self, function: "Callable[[Delivery], object]", *, context: Any = None) -> None:
+        """Call `function` with this delivery.  The loop calls it soon after the delivery has ended."""
+        self._future().add_done_callback(_Told(function, self), context=context)
 
-    def remove_done_callback(self, function: "Callable[[asyncio.Future[RecordMetadata]], object]") -> int:
-        return self._future().remove_done_callback(function)
+    def remove_done_callback(self, function: "Callable[[Delivery], object]") -> int:
+        return self._future().remove_done_callback(_Told(function, self))
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         return self._future().get_loop()
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A callback of a delivery's future that is given the delivery: `asyncio.as_completed` looks for the object that it was given."""
+
+    function: Callable[[Delivery], object]
+    delivery: Delivery
+
+    def __call__(self, _: object) -> None:
+        self.function(self.delivery)
 
 
 def _call(on_delivery: OnDelivery, where: RecordMetadata | None, error: KafkaError | None) -> None:

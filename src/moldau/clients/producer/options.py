@@ -10,12 +10,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from moldau.clients.options import ClientOptions, require
+from moldau.clients.options import ClientOptions, require, require_objects
 from moldau.protocol.records.compression import Codec
 
 ACKS: Final[Mapping[str, int]] = {"all": -1, "-1": -1, "0": 0, "1": 1}
 MAX_IN_FLIGHT_WITH_IDEMPOTENCE: Final = 5
 """How many batches of a producer a broker remembers.  Source: ProducerStateEntry.NUM_BATCHES_TO_RETAIN."""
+
+LEVELS: Final[Mapping[str, range]] = {
+    "compression_gzip_level": range(1, 10),
+    "compression_lz4_level": range(1, 18),
+    "compression_zstd_level": range(-131072, 23),
+}
+"""The levels of each codec.  Source: CompressionType."""
+DEFAULT_GZIP_LEVEL: Final = -1
 
 Serializer = Callable[[Any], bytes | None]
 
@@ -58,6 +66,11 @@ class ProducerOptions(ClientOptions):
             Codec.from_name(self.compression_type)
         except ValueError as error:
             require(False, "compression_type", self.compression_type, str(error))
+        for name, levels in LEVELS.items():
+            level = getattr(self, name)
+            is_default = level is None or (name == "compression_gzip_level" and level == DEFAULT_GZIP_LEVEL)
+            require(is_default or level in levels, name, level, f"{levels[0]} to {levels[-1]} is expected")
+        require_objects("interceptors", self.interceptors)
         for name in ("batch_size", "linger_ms", "max_block_ms", "retries"):
             require(getattr(self, name) >= 0, name, getattr(self, name), "it cannot be negative")
         for name in ("max_request_size", "buffer_memory", "max_in_flight_requests_per_connection", "transaction_timeout_ms"):

@@ -43,6 +43,8 @@ def serialized(what: str, value: Any, serializer: Callable[[Any], bytes | None] 
         return bytes(value)  # a copy, because the caller may change the array
     if isinstance(value, str) and serializer is None:
         return value.encode()
+    if serializer is not None:
+        raise TypeError(f"the {what}_serializer returned {type(value).__name__}: a serializer returns bytes or None")
     way_out = "give bytes or str" if what == "header" else f"give bytes or str, or a {what}_serializer"
     raise TypeError(f"a record's {what} cannot be {type(value).__name__}: {way_out}")
 
@@ -50,7 +52,12 @@ def serialized(what: str, value: Any, serializer: Callable[[Any], bytes | None] 
 def header_list(headers: Headers) -> list[tuple[str, bytes | None]]:
     """Errors: TypeError, UnicodeError for what cannot be a header: in a batch it would cost its neighbours, too."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
-    return [(_header_name(name), serialized("header", content, None)) for name, content in pairs]
+    try:
+        return [(_header_name(name), serialized("header", content, None)) for name, content in pairs]
+    except ValueError as error:
+        if isinstance(error, UnicodeError):
+            raise
+        raise TypeError(f"a record's headers cannot be {headers!r}: give pairs of a name and a value, or a mapping") from None
 
 
 def _header_name(name: str) -> str:

@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from moldau.clients.group_metadata import GroupMetadata
+from moldau.clients.unpicklable import Unpicklable
 
 if TYPE_CHECKING:
     import ssl
@@ -46,7 +47,7 @@ class HasGroup(Protocol):
     def group_metadata(self) -> GroupMetadata: ...
 
 
-class Producer:
+class Producer(Unpicklable):
     """See the module.  `servers`: `host:port,host:port`, or a `Cluster` that is shared with others and stays open.
 
     `given`: options by keyword, in snake_case; `options`: a mapping in Kafka's spelling, the path of a

@@ -21,7 +21,7 @@ from moldau.clients.group_metadata import GroupMetadata
 from moldau.clients.options import parse_options
 from moldau.clients.producer.accumulator import MEMORY_OVERHEAD, Accumulating, Accumulator
 from moldau.clients.producer.batch import RECORD_OVERHEAD, size_of
-from moldau.clients.producer.delivery import Deliveries, Delivery, OnDelivery, RecordMetadata, Run, Token
+from moldau.clients.producer.delivery import Deliveries, Delivery, OnDelivery, Run, Token
 from moldau.clients.producer.ending import Ending
 from moldau.clients.producer.lane import Lane
 from moldau.clients.producer.off_loop import CompressionThreads, OffLoop
@@ -623,7 +623,7 @@ class ProducerWork:
         assert self._sender is not None
         self._sender.tell(self._accumulator.abandon(error.code, error.detail))
 
-    def _tell_interceptors(self, headers: Headers, delivery: "asyncio.Future[RecordMetadata]") -> None:
+    def _tell_interceptors(self, headers: Headers, delivery: Delivery) -> None:
         error = None if delivery.cancelled() else delivery.exception()
         where = None if delivery.cancelled() or error is not None else delivery.result()
         acknowledged(self.options.interceptors, where, error, headers)

@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from moldau.clients.unpicklable import Unpicklable
+
 if TYPE_CHECKING:
     import ssl
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from moldau.types import TopicPartition
 
 
-class ShareConsumer:
+class ShareConsumer(Unpicklable):
     """See the module.  `servers`: `host:port,host:port`, or a `Cluster` that is shared with others and stays open.
 
     `group_id`, `topics`: as the option, and as for `subscribe`.  `given`: options by keyword, in snake_case; `options`: a mapping in
@@ -106,7 +108,10 @@ class ShareConsumer:
         self._work.take_back(found)
 
     def acknowledge(self, shared: "SharedRecord", kind: "Acknowledge") -> None:
-        """Acknowledge a record.  The next fetch sends it, or `commit`."""
+        """Acknowledge a record.  The next fetch sends it, or `commit`; until then another kind takes its place.
+
+        Errors: ValueError for what is no kind; ClientError INVALID_RECORD_STATE for a record that this consumer does not hold (any more).
+        """
         self._work.acknowledge(shared, kind)
 
     async def commit(self) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from moldau.clients.cluster import RETRY_AFTER_S, Cluster, Unreachable
 from moldau.clients.coordinators import Coordinators
-from moldau.clients.errors import FatalError
+from moldau.clients.errors import ClientError, FatalError
 from moldau.clients.forking import refusal, watch
 from moldau.clients.records import read_records
 from moldau.clients.share.acknowledging import Acknowledge, SharedRecord, runs_of
@@ -150,12 +150,19 @@ class ShareWork:
 
     def acknowledge(self, shared: SharedRecord, kind: Acknowledge) -> None:
         record = shared.record
+        kind = Acknowledge(kind)
+        if kind is Acknowledge.GAP:
+            raise ValueError("GAP is for offsets without a record: accept, release, reject or renew a record")
+        where = TopicPartition(record.topic, record.partition)
+        if _place_of(shared) not in self._out and record.offset not in self._said.get(where, ()):
+            detail = f"record {record.offset} of {where} has been acknowledged, or is no record of this consumer"
+            raise ClientError(ErrorCode.INVALID_RECORD_STATE, detail)
         if kind is Acknowledge.RENEW:
-            self._renewed[TopicPartition(record.topic, record.partition)][record.offset] = kind
+            self._renewed[where][record.offset] = kind
             return
         # A renewal that could not be sent is void now: its answer would be taken for that of this acknowledgement.
-        self._renewed[TopicPartition(record.topic, record.partition)].pop(record.offset, None)
-        self._said[TopicPartition(record.topic, record.partition)][record.offset] = kind
+        self._renewed[where].pop(record.offset, None)
+        self._said[where][record.offset] = kind
         self._out.pop(_place_of(shared), None)
 
     def _accept_implicitly(self) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 from moldau.clients.admin import Admin, NewTopic
 from moldau.clients.cluster import Cluster
 from moldau.clients.consumer import Consumer
-from moldau.clients.producer import Producer, RecordMetadata
+from moldau.clients.producer import Delivery, Producer
 from moldau.connect.errors import ConnectError
 from moldau.connect.store.configs import KeyValue
 from moldau.errors import ErrorCode, KafkaError
@@ -86,7 +86,7 @@ class TopicLog:
         sent = self._producer.send(self.topic, record[1], key=record[0])
         sent.add_done_callback(self._posted)
 
-    def _posted(self, done: "asyncio.Future[RecordMetadata]") -> None:
+    def _posted(self, done: Delivery) -> None:
         if not done.cancelled() and done.exception() is not None:
             LOG.warning("topic %s could not be written: %s", self.topic, done.exception())
 

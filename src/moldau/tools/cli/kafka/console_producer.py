@@ -8,7 +8,7 @@ from typing import Final
 
 from moldau.clients.cluster import Cluster
 from moldau.clients.options import OptionError
-from moldau.clients.producer import Producer, ProducerOptions, RecordMetadata
+from moldau.clients.producer import Delivery, Producer, ProducerOptions
 from moldau.errors import KafkaError
 from moldau.tools.cli.connecting import client_settings, read_properties, run
 from moldau.tools.cli.failure import Failure
@@ -126,7 +126,7 @@ async def produce_lines(cluster: Cluster, topic: str, reader: LineReader, option
     """Returns how many records were written.  Errors: Failure with the first error and the number of records that were not written."""
     failures: list[BaseException] = []
 
-    def note(future: "asyncio.Future[RecordMetadata]") -> None:
+    def note(future: Delivery) -> None:
         if not future.cancelled() and (error := future.exception()) is not None:
             failures.append(error)
 

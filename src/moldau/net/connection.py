@@ -299,6 +299,7 @@ class Connection:
 
     def _flush_due(self) -> None:
         self._is_flush_due = False
+        self._moved = True
         if not self._is_closed:
             self._flush()
             self._resume()
@@ -364,6 +365,9 @@ class Connection:
             return None
         if unsent:
             return "the client does not read its replies"
+        if self._is_holding:
+            # Nothing is read, so the end of a peer that has gone would not be seen.  Kafka closes such a connection, too.
+            return "a request waits for too long with others behind it"
         return None if self._pipeline.in_flight else "the connection is idle"
 
 

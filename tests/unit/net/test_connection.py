@@ -365,6 +365,20 @@ async def test_silence_is_overdue_unless_a_request_is_in_work() -> None:
     assert peer.connection.overdue(99_000) is None, "the peer waits for our reply"
 
 
+async def test_a_request_that_waits_for_ever_does_not_keep_a_connection_that_is_not_read() -> None:
+    """The peer may be gone: with a request behind the one in work, nothing is read, and so its end is not seen."""
+    parked: Later[list[Part]] = Later(lambda: None)
+    peer = Peer(lambda frame: parked, idle_ms=1000)
+    peer.send_frames(*[frame_of(FetchRequest.API_KEY, b"fetch")] * 2)
+    assert not peer.transport.is_reading
+    assert peer.connection.overdue(5_000) is None
+    assert peer.connection.overdue(5_999) is None
+    assert peer.connection.overdue(6_000) == "a request waits for too long with others behind it"
+    parked.complete([b"found"])
+    await turns()
+    assert peer.connection.overdue(6_000) is None, "a reply is a sign of life"
+
+
 async def test_who_takes_nothing_of_a_reply_is_overdue_and_who_takes_little_is_not() -> None:
     peer = Peer(echo, idle_ms=1000)
     peer.transport.is_deaf = True

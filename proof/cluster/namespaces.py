@@ -75,6 +75,7 @@ class Namespaces:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         for node_id in self._node_ids:
+            _is_made("link", "del", self._name(node_id))  # the end of the namespace would remove it later, at some time
             _is_made("netns", "del", self._name(node_id))
         _is_made("link", "del", self._bridge)
 

@@ -101,7 +101,7 @@ def plan(given: dict[str, str]) -> bytes:
 def write(planned: bytes, reader: bytes, part: bytes, number: int, batch_id: int, query_id: str) -> bytes:
     context = TaskContext._getOrCreate()
     context._attemptNumber, context._partitionId = 0, number
-    context._localProperties = {BATCH_ID: str(batch_id), QUERY_ID: query_id}
+    context._localProperties = {BATCH_ID: str(batch_id), QUERY_ID: query_id, "spark.master": "local"}
     source: StreamReader = pickle.loads(reader)
     rows = (batch.select(["key", "value"]) for batch in source.read(pickle.loads(part)))
     return pickle.dumps(pickle.loads(planned).write(rows))

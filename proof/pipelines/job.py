@@ -1,8 +1,9 @@
 """● A driver that is to be killed.  It copies a topic, or keeps sums or counts of it, until all present records are written.
 
-    python -m proof.pipelines.job KIND BOOTSTRAP SOURCE TARGET CHECKPOINT RECORDS_PER_BATCH [TRANSACTION_TIMEOUT_MS [MOST_FAILURES]]
+    python -m proof.pipelines.job KIND BOOTSTRAP SOURCE TARGET CHECKPOINT RECORDS_PER_BATCH [TIMEOUT_MS [MOST_FAILURES [MASTER]]]
 
-KIND: copy, sum, or streams, which counts with a topology of `moldau.pipelines.streams`.
+KIND: copy; alone, a copy whose tasks write by themselves, in small batches; sum; or streams, which counts with a topology of
+`moldau.pipelines.streams`.
 
 A query that fails is started again, as a runner does.  The process ends with 0 when a query has come to the end.
 """
@@ -10,6 +11,7 @@ A query that fails is started again, as a runner does.  The process ends with 0 
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -22,8 +24,11 @@ from moldau.pipelines.session import SHORT_LIVED, open_session
 from moldau.pipelines.streams import STRING, StreamsBuilder, Topology, TopologyError
 from moldau.pipelines.streams.spark import start
 from proof.pipelines.patience import Patience
+from pyspark_moldau import by_output_partition
 
 Begin = Callable[[], StreamingQuery]
+SMALL_BATCH: Final = "2000"
+"""Bytes.  A task needs several requests, so that it can die between two answers."""
 
 
 class Sums(StatefulProcessor):
@@ -74,6 +79,9 @@ def query_of(kind: str, spark: SparkSession, source: str, target: str, given: di
     options = {"subscribe": source, "startingOffsets": "earliest", "maxOffsetsPerTrigger": per_batch}
     records = spark.readStream.format("moldau").options(**given, **options).load()
     frame = summed(records) if kind == "sum" else records.select("key", "value")
+    if kind == "alone":
+        frame = by_output_partition(frame, {**given, "topic": target})
+        given |= {"onePartitionOneTask": "true", "kafka.batch.size": SMALL_BATCH}
     writer = frame.writeStream.format("moldau").outputMode("append")
     writer = writer.options(**given, topic=target, checkpointLocation=checkpoint).trigger(availableNow=True)
     return writer.start
@@ -88,9 +96,10 @@ def main(
     records_per_batch: str,
     transaction_timeout_ms: str = "600000",
     most_failures: str = "500",
+    master: str = "local[2]",
 ) -> None:
     log_file = Path(checkpoint).with_name("spark.log")
-    spark = open_session("kills", master="local[2]", log_file=log_file, settings={**SHORT_LIVED, "spark.log.level": "OFF"})
+    spark = open_session("kills", master=master, log_file=log_file, settings={**SHORT_LIVED, "spark.log.level": "OFF"})
     given = {"kafka.bootstrap.servers": bootstrap, "kafka.request.timeout.ms": "10000"}
     given["kafka.transaction.timeout.ms"] = transaction_timeout_ms
     begin = query_of(kind, spark, source, target, given, records_per_batch, checkpoint)

@@ -32,14 +32,15 @@ from proof.pipelines.ending import end_on_sigterm
 PARTITIONS = 3
 STEPS = [
     f"{step}:{side}"
-    for step in ("begin", "marker", "task", "batch", "handed", "commit", "add_offset", "end")
+    for step in ("begin", "marker", "task", "batch", "written", "handed", "commit", "add_offset", "end")
     for side in ("before", "after")
 ]
 VICTIMS = ("driver", *["worker"] * 6, *["broker"] * 3)
 BETWEEN_LOOKS_S = 0.05
-ONE_FAULT_WITHIN_S = 60.0
+STARTS_WITHIN_S, ONE_FAULT_WITHIN_S = 300.0, 60.0
 DYING_S = 1.0
 ROOT = Path(__file__).parents[2]
+SPARK = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 def fill(bootstrap: str, topic: str, count: int, *, first: int = 0) -> None:
@@ -52,13 +53,13 @@ def fill(bootstrap: str, topic: str, count: int, *, first: int = 0) -> None:
     producer.flush()
 
 
-def committed_values(bootstrap: str, topic: str) -> list[tuple[int, int, str, str]]:
-    """(partition, offset, key, value) of all records that a read_committed consumer sees."""
+def committed_values(bootstrap: str, topic: str, isolation: str = "read_committed") -> list[tuple[int, int, str, str]]:
+    """(partition, offset, key, value) of all records that a consumer of this isolation sees."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": "reading",
-            "isolation.level": "read_committed",
+            "isolation.level": isolation,
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
         }
@@ -127,7 +128,7 @@ class Trial:
         with (self.folder / "driver.log").open("ab") as log:
             self.driver = subprocess.Popen(
                 [sys.executable, "-m", f"proof.pipelines.{'bare' if self.kind == 'bare' else 'job'}", *arguments],
-                env={**os.environ, "PYTHONPATH": path, "MOLDAU_FAULTS": str(self.folder)},
+                env={**os.environ, **SPARK, "PYTHONPATH": path, "MOLDAU_FAULTS": str(self.folder)},
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
@@ -139,8 +140,11 @@ class Trial:
         victim = self.draw.choice(VICTIMS)
         struck = self.folder / "struck"
         struck.unlink(missing_ok=True)
+        known = self.noted()
         if self.draw.random() < 0.25 and victim != "worker":
-            self.wait(lambda: False, self.draw.uniform(0, 1 if self.kind == "bare" else 8))
+            later_s = self.draw.uniform(0, 1 if self.kind == "bare" else 3)
+            self.wait(lambda: self.noted() > known, STARTS_WITHIN_S)  # the start of Spark takes longer than several micro-batches
+            self.wait(lambda: False, later_s)
             if self.driver is not None:
                 self.strike(victim)
                 self.struck[f"any time {victim}"] += 1
@@ -149,11 +153,17 @@ class Trial:
             pending = self.folder / "pending"
             pending.write_text(f"{step} {victim}", encoding="ascii")
             pending.rename(self.folder / "fault")
+            self.wait(lambda: struck.exists() or self.noted() > known, STARTS_WITHIN_S)
             self.wait(struck.exists, ONE_FAULT_WITHIN_S)
             if struck.exists():
                 self.struck[f"{step} {victim}"] += 1
             (self.folder / "fault").unlink(missing_ok=True)
         self.wait(lambda: True, 1)
+
+    def noted(self) -> int:
+        """The number of beginnings and ends of micro-batches that the checkpoint tells of."""
+        checkpoint = self.folder / "checkpoint"
+        return sum(path.name.isdigit() for name in ("offsets", "commits") for path in (checkpoint / name).glob("*"))
 
     def strike(self, victim: str) -> None:
         assert self.driver is not None
@@ -184,7 +194,7 @@ class Trial:
 
     def judge(self) -> None:
         found = committed_values(self.broker.bootstrap, self.target)
-        if self.kind in ("copy", "bare"):
+        if self.kind in ("copy", "alone", "bare"):
             values = Counter(value for _, _, _, value in found)
             lost = [number for number in range(self.records) if str(number) not in values]
             repeated = {value: count for value, count in values.items() if count > 1}

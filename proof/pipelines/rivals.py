@@ -19,16 +19,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from moldau.pipelines.topics import create_topics
+from moldau.sync import Admin
 from moldau.testing.child import NodeProcess
 from moldau.testing.process import BrokerProcess
 from proof.kafka.apache import ApacheKafka
 from proof.pipelines.ending import end_on_sigterm
-from proof.pipelines.kills import PARTITIONS, Trial, fill
+from proof.pipelines.kills import BETWEEN_LOOKS_S, PARTITIONS, Trial, fill
 
 RECORDS: Final = 600
 MORE_FOR_TWO: Final = 1_200
+MORE_FOR_FROZEN: Final = 600
 PER_BATCH: Final = 60
 TIMEOUT_MS: Final = 6_000
+FROZEN_AT: Final = ("written:after", "add_offset:after", "end:before")
+UNENDED: Final = ("Ongoing", "PrepareAbort")
 ENDS_WITHIN_S: Final = 240.0
 PROPERTIES: Final = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 
@@ -87,6 +91,15 @@ class Rivals(Trial):
         self.wait((self.folder / "frozen.pid").exists, ENDS_WITHIN_S)
         assert (self.folder / "frozen.pid").exists(), f"the driver never came to {step}: {self.said()[-500:]}"
 
+    def outlive_transaction(self) -> None:
+        """Wait until the frozen driver's transaction is aborted by its time-out."""
+        with Admin(self.broker.bootstrap) as admin:
+            assert admin.transactions.list_transactions(states=["Ongoing"]), "the driver stands still outside a transaction"
+            deadline = time.monotonic() + ENDS_WITHIN_S
+            while unended := admin.transactions.list_transactions(states=UNENDED):
+                assert time.monotonic() < deadline, f"it is not aborted: {unended}"
+                time.sleep(BETWEEN_LOOKS_S)
+
     def thaw(self, driver: subprocess.Popen[bytes] | None) -> None:
         assert driver is not None
         os.kill(int((self.folder / "frozen.pid").read_text(encoding="ascii")), signal.SIGCONT)
@@ -134,27 +147,29 @@ def two_drivers(trial: Rivals) -> str:
 
 
 def frozen(trial: Rivals) -> str:
-    """Freeze a driver beyond its transaction's time-out.  Then the driver goes on by itself."""
-    for step in ("task:before", "batch:after", "commit:before", "end:before"):
-        trial.start_driver(str(TIMEOUT_MS))
+    """Freeze a driver beyond its transaction's time-out, at three steps behind the first record.  Then the driver goes on by itself."""
+    trial.more(MORE_FOR_FROZEN)
+    trial.start_driver(str(TIMEOUT_MS))
+    for number, step in enumerate(FROZEN_AT, 1):
         trial.freeze_at(step)
-        time.sleep(2 * TIMEOUT_MS / 1000)
+        trial.outlive_transaction()
         trial.thaw(trial.driver)
-        trial.ended()
-        trial.more(200)
-    trial.to_the_end()
-    assert trial.failures(), "no transaction timed out"
-    return f"four times; {trial.failures()} queries failed on the way"
+        trial.wait(lambda number=number: trial.failures() >= number, ENDS_WITHIN_S)
+        assert trial.failures() >= number, f"what was aborted while the driver stood still at {step} failed no query"
+    trial.ended()
+    return f"{len(FROZEN_AT)} times; {trial.failures()} queries failed on the way"
 
 
 def frozen_and_replaced(trial: Rivals) -> str:
     """Freeze a driver.  Another driver takes its place and comes to the end, then the frozen driver goes on."""
-    trial.start_driver(str(TIMEOUT_MS))
-    trial.freeze_at("commit:before")
+    trial.start_driver()
+    trial.freeze_at("add_offset:after")
     trial.stand_aside()
     trial.to_the_end()
     trial.thaw(trial.first)
-    return f"the thawed one ended with {trial.code_of_first()}; {trial.failures()} queries failed on the way"
+    code = trial.code_of_first()
+    assert trial.failures(), "the thawed driver committed what the other one had taken over"
+    return f"the thawed one ended with {code}; {trial.failures()} queries failed on the way"
 
 
 def broker_restarted(trial: Rivals) -> str:

@@ -35,6 +35,7 @@ from moldau.pipelines.validation.ledger import Ledger
 from moldau.pipelines.validation.model import Topics
 from moldau.pipelines.validation.service import OrderService
 from proof.pipelines.ending import end_on_sigterm
+from proof.pipelines.processes import below, started
 
 HERE, THERE = "10.77.31.1", "10.77.31.2"
 NAMESPACE: Final = "moldau-worker"
@@ -67,28 +68,6 @@ def another_machine() -> Iterator[None]:
 
 def run(*command: str) -> None:
     subprocess.run(command, check=True)
-
-
-@contextmanager
-def started(command: Sequence[str], log: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    with log.open("wb") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment, start_new_session=True)
-    try:
-        yield process
-    finally:
-        for each in (*below(process.pid), process.pid):
-            with suppress(ProcessLookupError):
-                os.kill(each, signal.SIGKILL)
-        process.wait()
-
-
-def below(pid: int) -> list[int]:
-    """The descendants of a process.  Linux lists children by the thread that started them, and Java starts them in any thread."""
-    try:
-        children = [child for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text(encoding="ascii").split()]
-    except OSError:
-        return []
-    return [each for child in children for each in (*below(int(child)), int(child))]
 
 
 def executor_of(worker: int, within_s: float) -> int:

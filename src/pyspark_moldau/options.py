@@ -241,15 +241,17 @@ OPTIONS: Final = (
         (SINK,),
         "false",
         _boolean,
-        "The rows of one output partition all are in one task, as `pyspark_moldau.by_output_partition` sees to: tasks write by themselves.",
+        "The rows of one output partition all are in one task, as `pyspark_moldau.by_output_partition` sees to: tasks write by themselves. "
+        " On a cluster they do so only with `spark.stage.maxConsecutiveAttempts=1` and `spark.stage.ignoreDecommissionFetchFailure=false`, "
+        "which `moldau pipelines run` sets; in other sessions they hand their records to the driver.",
     ),
     Declared(
         "maxBytesThroughDriver",
         (SINK,),
         "33554432",
         _at_least(0),
-        "Without `onePartitionOneTask`: how many bytes of records one task may hand to the driver, which then writes them.  When it is not "
-        "given, tasks on the driver's machine hand over any number, in files in the folder for temporary files.",
+        "Where tasks do not write by themselves: how many bytes of records one task may hand to the driver, which then writes them.  When "
+        "it is not given, tasks on the driver's machine hand over any number, in files in the folder for temporary files.",
     ),
 )
 IGNORED: Final = frozenset({"checkpointlocation", "path", "queryname", "header", "includetimestamp"})

@@ -16,7 +16,8 @@ One producer's records in a partition are numbered, so only one task may write t
 only ones hand their records to the driver: in files, where they run on the driver's machine (`spool`), else through Spark, up to
 `maxBytesThroughDriver`.  Beyond that they write by themselves and hope: two tasks that wrote to one partition fail the commit.
 `by_output_partition` arranges a frame so that tasks know.  A second try of a task cannot tell what the first try wrote: it fails the
-micro-batch, which then begins anew with a new epoch.
+micro-batch, which then begins anew with a new epoch.  Where Spark may run a whole stage again, and count its tasks' tries from 0 again,
+tasks cannot know whether they are the first (`attempts`): they hand over everything.
 
 Source: KIP-98, KIP-890.
 """
@@ -56,6 +57,7 @@ from moldau.protocol.records.builder import BatchOptions, seal_batch
 from moldau.protocol.records.compression import Codec
 from moldau.types import TopicPartition
 from pyspark_moldau.arrow import to_records
+from pyspark_moldau.attempts import RUN_ONCE, is_run_once
 from pyspark_moldau.epochs import Epoch, epoch_for, note_unused
 from pyspark_moldau.options import OptionError, Options
 from pyspark_moldau.rows import NO_PARTITION, Rows, SinkError, by_partition, check_columns, partitions_of, rows_of, topics_of
@@ -330,7 +332,10 @@ class _Task:
         self.topic = writer.topic
         self.message = message
         self.task = context.partitionId()
-        self.is_alone: bool = options.get("onePartitionOneTask", False)
+        self.is_run_once = is_run_once(context.getLocalProperty)
+        self.keeps_to_one: bool = options.get("onePartitionOneTask", False)
+        """Rows without a key go to the same partition all."""
+        self.is_alone = self.keeps_to_one and self.is_run_once
         self.batch_bytes = options.get("kafka.batch.size", DEFAULT_BATCH_BYTES)
         self.most_handed = options.get("maxBytesThroughDriver", DEFAULT_BYTES_THROUGH_DRIVER)
         self.batch_options = BatchOptions(codec=Codec.from_name(options.get("kafka.compression.type", "none")), is_transactional=True)
@@ -367,7 +372,7 @@ class _Task:
             count = self.counts[topic] = self.counts.get(topic) or partition_count(self.cluster, topic)
             partitions = partitions_of(rows, told, topic, count)
             # Rows that may go anywhere fill one partition's batch, then the next one's; a task that is alone keeps to one partition.
-            own = (self.task + (0 if self.is_alone else self.turn)) % count
+            own = (self.task + (0 if self.keeps_to_one else self.turn)) % count
             for partition, of_it in by_partition(np.where(partitions == NO_PARTITION, own, partitions)):
                 self._keep(TopicPartition(topic, partition), rows.part(of_it))
         self.turn += 1
@@ -426,6 +431,10 @@ class _Task:
     def _write_what_was_kept(self) -> None:
         """The driver cannot take more, so the task writes by itself.  The commit fails if another task wrote to the same partition."""
         handed = self.message.handed
+        if not self.is_run_once:
+            raise SinkError(
+                f"task {self.task} has more than {self.most_handed} bytes for the driver (option maxBytesThroughDriver): {RUN_ONCE}"
+            )
         for one in [one for one in handed if self.message.plan.may_write(one)]:
             for batch in handed.pop(one):
                 self.writer.add(one, bytearray(batch))

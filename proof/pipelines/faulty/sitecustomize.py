@@ -18,7 +18,12 @@ from typing import Any
 TARGET = "pyspark_moldau.sink"
 FOLDER = os.environ.get("MOLDAU_FAULTS")
 STEPS = {"begin": "epoch_for", "marker": "committed", "add_offset": "add_offset", "end": "end", "handed": "_write_handed"}
-METHODS = {"task": ("_Task", "write"), "batch": ("_Task", "_send"), "commit": ("_Writer", "_end")}
+METHODS = {
+    "task": ("_Task", "write"),
+    "batch": ("_Task", "_send"),
+    "written": ("PartitionsWriter", "_settle"),
+    "commit": ("_Writer", "_end"),
+}
 
 
 def strike(step: str) -> None:
@@ -37,6 +42,9 @@ def strike(step: str) -> None:
         os.kill(int((Path(FOLDER) / "broker.pid").read_text(encoding="ascii")), signal.SIGKILL)
     elif victim == "worker":
         os.kill(os.getpid(), signal.SIGKILL)
+    elif victim == "executor":  # the JVM that started the parent of this process
+        stat = Path(f"/proc/{os.getppid()}/stat").read_text(encoding="utf-8")
+        os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
     elif victim == "freeze":
         (Path(FOLDER) / "frozen.pid").write_text(str(os.getpid()), encoding="ascii")
         driver = int((Path(FOLDER) / "driver.pid").read_text(encoding="ascii"))

@@ -2,7 +2,8 @@
 
 From a laptop (`local[*]`) to a cluster only the master changes.  The settings and their reasons: two shuffle partitions
 instead of 200 (each is a task and a state store a micro-batch), RocksDB state with changelog checkpoints, UTC
-everywhere, no web UI, and, on this machine, Python workers that are this very interpreter.
+everywhere, no web UI, and, on this machine, Python workers that are this very interpreter.  Spark runs no stage a second
+time, since the sink's tasks could not tell (`pyspark_moldau.attempts`).
 """
 
 import os
@@ -20,6 +21,7 @@ from pyspark.sql import SparkSession
 
 import moldau
 from moldau.pipelines.provision import java_environment
+from pyspark_moldau.attempts import RUN_STAGES_ONCE
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 SETTINGS: Mapping[str, str] = {
@@ -30,6 +32,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
+    **RUN_STAGES_ONCE,
 }
 # Halves the cost of the two log writes of a micro-batch; it relies on an atomic rename, so for checkpoints on a file system only.
 LOCAL_CHECKPOINTS = {

@@ -38,20 +38,20 @@ def catalogue() -> dict[int, int]:
 class Scene:
     """Orders are sent, and the ledger tells what became of them."""
 
-    def __init__(self, bootstrap: str, prefix: str, catalogue: dict[int, int], *, held_back: int = 0) -> None:
+    def __init__(self, bootstrap: str, prefix: str, catalogue: dict[int, int], *, later: int = 0) -> None:
+        """`later`: so many orders are not sent yet.  All of their checks answer, so that no deadline is waited for at the end."""
         self.topics = Topics.prefixed(prefix)
-        self.sent = list(with_faults(retail.orders(ORDERS), FAULTS))
+        orders = list(retail.orders(ORDERS))
+        self.sent = list(with_faults(orders[: ORDERS - later], FAULTS))
+        self.unsent = list(with_faults(orders[ORDERS - later :], FAULTS._replace(lost_request=0)))
         self.catalogue = catalogue
         self.service = OrderService(bootstrap, self.topics, partitions=3)
-        self.unsent = len(self.sent)
-        self.send(len(self.sent) - held_back)
+        self.service.send(self.sent)
         self.ledger = Ledger(bootstrap, self.topics)
 
-    def send(self, count: int) -> None:
-        """Sends the next `count` orders."""
-        begin = len(self.sent) - self.unsent
-        self.service.send(self.sent[begin : begin + count])
-        self.unsent -= count
+    def send_the_rest(self) -> None:
+        self.service.send(self.unsent)
+        self.sent += self.unsent
 
     def read_until(self, verdicts: int) -> None:
         deadline = time.monotonic() + WITHIN_S
@@ -89,7 +89,7 @@ def test_every_verdict_is_the_oracles(
 
 
 def test_a_driver_killed_in_the_middle_changes_no_verdict(bootstrap: str, prefix: str, tmp_path: Path, catalogue: dict[int, int]) -> None:
-    scene = Scene(bootstrap, prefix, catalogue, held_back=ORDERS // 2)
+    scene = Scene(bootstrap, prefix, catalogue, later=ORDERS // 2)
     config = tmp_path / "orders.toml"
     config.write_text(
         f"""
@@ -113,7 +113,7 @@ def test_a_driver_killed_in_the_middle_changes_no_verdict(bootstrap: str, prefix
             scene.read_until(ORDERS // 4)
             os.killpg(driver.pid, signal.SIGKILL)
             driver.wait()
-            scene.send(scene.unsent)
+            scene.send_the_rest()
             driver = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
             scene.read_until(ORDERS)
             driver.terminate()

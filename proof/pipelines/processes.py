@@ -1,0 +1,30 @@
+"""● Starts processes of a proof, and ends each with all its descendants."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+@contextmanager
+def started(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment, start_new_session=True)
+    try:
+        yield process
+    finally:
+        for each in (*below(process.pid), process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        process.wait()
+
+
+def below(pid: int) -> list[int]:
+    """The descendants of a process.  Linux lists children by the thread that started them, and Java starts them in any thread."""
+    try:
+        children = [child for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text(encoding="ascii").split()]
+    except OSError:
+        return []
+    return [each for child in children for each in (*below(int(child)), int(child))]

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 import moldau
 from moldau.pipelines.provision import java_environment
+from moldau.pipelines.spark_home import home_without_archive
 from pyspark_moldau.attempts import RUN_STAGES_ONCE
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
@@ -70,6 +71,8 @@ def open_session(
         if wanted["spark.master"].startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            if os.environ["PYSPARK_PYTHON"] == sys.executable and "SPARK_HOME" not in os.environ and (home := home_without_archive()):
+                os.environ["SPARK_HOME"] = str(home)
             os.environ["PYTHONPATH"] = this_tree_first()
     launch = SparkConf(loadDefaults=False)
     for key, value in (settings or {}).items():

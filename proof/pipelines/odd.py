@@ -32,6 +32,7 @@ from moldau.pipelines.validation.model import Line, Order, State, Topics, order_
 from moldau.testing.child import NodeProcess
 from moldau.testing.process import BrokerProcess
 from proof.kafka.apache import ApacheKafka
+from proof.pipelines.ending import end_on_sigterm
 
 GOOD_EVERY = 10
 WARM_UP = 20
@@ -324,4 +325,5 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    end_on_sigterm()
     main()

@@ -14,7 +14,8 @@ A peer that sends many requests at once is served `REQUESTS_PER_TURN` of them, t
 
 Three limits stop reading, and none of them loses data: the requests in work, the bytes of parked requests, and the bytes of replies that
 the peer does not take.  `overdue` gives the reason to close a connection: the peer was silent, took no replies, or sent its request too
-slowly.  `stop` ends gracefully: it takes no new requests, sends the replies of the requests in work, and closes.
+slowly, or a request that waits keeps those behind it unread.  `stop` ends gracefully: it takes no new requests, sends the replies of the
+requests in work, and closes.
 """
 
 import asyncio

@@ -69,6 +69,7 @@ def steps(folder: Path) -> Iterator[Step]:
     yield from source_offsets(folder)
     yield from initial_states(folder)
     yield from transformed(folder)
+    yield from with_variables(folder)
     yield from loggers()
     yield from wrong_paths()
     yield from wrong_methods()
@@ -384,6 +385,31 @@ def transformed(folder: Path) -> Iterator[Step]:
     yield get("/connectors/x/config")
     yield delete("/connectors/x")
     yield get("/connectors/x", status_is(404))
+
+
+def with_variables(folder: Path) -> Iterator[Step]:
+    """Configurations with variables of config providers: what is shown, what is read, what is wrong."""
+    (folder / "secrets.properties").write_text(f"path={folder / 'in.txt'}\nsize=7\nbad=many\n", encoding="utf-8")
+    secret = f"${{file:{folder / 'secrets.properties'}:"
+    config = source(folder, file=f"{secret}path}}", **{"batch.size": f"{secret}size}}"}, topic="of-a-variable")
+    yield put("/connectors/q/config", config)
+    yield get("/connectors/q/status", states("RUNNING", "RUNNING"))
+    yield get("/connectors/q/topics", lambda answer: "of-a-variable" in answer.text)
+    yield get("/connectors/q/config")
+    yield get("/connectors/q")
+    yield get("/connectors/q/tasks")
+    yield get("/connectors?expand=info")
+    validate = "/connector-plugins/FileStreamSource/config/validate"
+    yield put(validate, {**config, "name": "q"})
+    yield put(validate, {**config, "name": "q", "batch.size": f"{secret}bad}}"})
+    yield put(validate, {**config, "name": "q", "batch.size": f"{secret}nope}}"})
+    yield put("/connectors/q/config", {**config, "tasks.max": f"{secret}bad}}"})
+    yield put("/connectors/q/config", {**config, "file": "${file:/nonexistent/x:y}"})
+    yield put(validate, {**config, "name": "q", "file": "${file:/nonexistent/x:y}"})
+    yield put(validate, {**config, "name": "q", "topic": "${other:a:b}"})
+    yield patch("/connectors/q/config", {"batch.size": None})
+    yield delete("/connectors/q")
+    yield get("/connectors/q", status_is(404))
 
 
 def loggers() -> Iterator[Step]:

@@ -26,6 +26,9 @@ def worker_properties(bootstrap: str, port: int, extra: Mapping[str, str]) -> di
         "offset.flush.interval.ms": "1000",
         "listeners": f"http://{HOST}:{port}",
         "rest.advertised.host.name": HOST,
+        "config.providers": "file,dir",
+        "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+        "config.providers.dir.class": "org.apache.kafka.common.config.provider.DirectoryConfigProvider",
         **extra,
     }
 

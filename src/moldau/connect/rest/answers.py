@@ -7,7 +7,7 @@ from urllib.parse import quote
 from moldau.connect.connectors.registry import connector_of, known, load
 from moldau.connect.converters.catalogue import CONVERTERS, HEADER_CONVERTERS
 from moldau.connect.declare.definition import Definition
-from moldau.connect.errors import BadRequest, ConnectError, NotFound
+from moldau.connect.errors import BadRequest, ConfigError, ConnectError, NotFound
 from moldau.connect.rest import bodies
 from moldau.connect.store.configs import RestartRequest, Target, TaskId
 from moldau.connect.transforms.catalogue import PREDICATE_PLUGINS, TRANSFORM_PLUGINS
@@ -194,7 +194,10 @@ class Answers:
         if named and not _same(named, plugin):
             raise BadRequest(f"Included connector type {named} does not match request type {plugin}")
         try:
-            return Answer(200, validated_infos(config, self._herder.options.converters))
+            resolved = self._herder.options.providers.resolved(config)
+            return Answer(200, validated_infos(resolved, self._herder.options.converters))
+        except ConfigError as error:
+            raise ConnectError(f"{error.java_class}: {error}") from error
         except BadRequest as error:
             raise ConnectError(str(error)) from error
 

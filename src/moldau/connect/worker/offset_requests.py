@@ -33,7 +33,7 @@ class OffsetRequests:
         self._herder = requests.herder
 
     async def read(self, name: str) -> dict[str, Any]:
-        config = self._requests.config(name)
+        config = self._herder.options.providers.resolved(self._requests.config(name))
         if self._requests.kind(config) == "sink":
             found: list[Change] = [
                 ({PARTITION: one.partition, TOPIC: one.topic}, {OFFSET: offset})

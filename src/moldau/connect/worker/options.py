@@ -1,7 +1,7 @@
 """● A worker's properties, with Kafka Connect's names.  Source: DistributedConfig, WorkerConfig."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -9,6 +9,7 @@ from moldau.connect.converters.catalogue import SIMPLE_HEADERS
 from moldau.connect.declare import validators as check
 from moldau.connect.declare.definition import REQUIRED, Config, Definition, Key, Kind
 from moldau.connect.errors import ConfigError
+from moldau.connect.providers import Providers
 from moldau.connect.worker.tls import TlsOptions
 
 
@@ -72,10 +73,11 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """`values`: the parsed values, by Kafka's names; `given`: the texts as they stand in the file."""
+    """`values`: the parsed values, by Kafka's names; `given`: the texts as they stand in the file, with the values of variables."""
 
     values: Mapping[str, Any]
     given: Config
+    providers: Providers = field(default_factory=Providers)
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -126,10 +128,12 @@ class WorkerOptions:
 
 def parse_worker(given: Config) -> WorkerOptions:
     """Errors: ConfigError."""
+    providers = Providers.of(given)
+    given = providers.resolved(given)
     values = DEFINITION.parse(given)
     if values["heartbeat.interval.ms"] >= values["session.timeout.ms"]:
         raise ConfigError.invalid("heartbeat.interval.ms", values["heartbeat.interval.ms"], "it has to be below session.timeout.ms")
-    options = WorkerOptions(values, given)
+    options = WorkerOptions(values, given, providers)
     _ = options.listener
     if options.tls is not None:
         options.tls.server()

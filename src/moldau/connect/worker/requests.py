@@ -7,7 +7,7 @@ Source: DistributedHerder, AbstractHerder.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from moldau.clock import SystemClock
@@ -74,7 +74,7 @@ class Requests:
 
     def kind(self, config: Config) -> str:
         try:
-            return connector_of(config.get("connector.class") or "").kind
+            return connector_of(self._resolved(config).get("connector.class") or "").kind
         except ConnectError:
             return "unknown"
 
@@ -115,7 +115,7 @@ class Requests:
 
     async def create(self, name: str, config: Config, target: Target | None) -> dict[str, Any]:
         self._require_leader()
-        require_valid(config, self.herder.options.converters)
+        require_valid(self._resolved(config), self.herder.options.converters)
         if name in self.herder.configs.connectors:
             raise AlreadyExists(f"Connector {name} already exists")
         records = [connector_record(name, config)]
@@ -126,7 +126,7 @@ class Requests:
     async def put_config(self, name: str, config: Config) -> tuple[bool, dict[str, Any]]:
         """Whether the connector is new, and its description as it is now."""
         self._require_leader()
-        require_valid(config, self.herder.options.converters)
+        require_valid(self._resolved(config), self.herder.options.converters)
         is_new = name not in self.herder.configs.connectors
         found = await self._written(name, config, [connector_record(name, config)])
         return is_new, {**found, "tasks": []} if is_new else found
@@ -136,16 +136,24 @@ class Requests:
         self._require_leader()
         merged = {**self._config(name), **patch}
         config = {key: value for key, value in merged.items() if not (key in patch and value is None)}
-        require_valid(config, self.herder.options.converters)
+        require_valid(self._resolved(config), self.herder.options.converters)
         return await self._written(name, config, [connector_record(name, config)])
 
     async def _written(self, name: str, config: Config, records: list[tuple[bytes, bytes | None]]) -> dict[str, Any]:
-        for sentence in unknown_options(connector_of(config.get("connector.class") or ""), config, self.herder.options.converters):
+        for sentence in self._unknown_options(config):
             LOG.warning("connector %s: %s", name, sentence)
         await self.herder.config_log.write(records)
         await self.herder.config_log.read_to_end()
         tasks = [{"connector": task.connector, "task": task.task} for task in self.herder.configs.task_ids(name)]
         return {"name": name, "config": dict(config), "tasks": tasks, "type": self.kind(config)}
+
+    def _resolved(self, config: Config) -> Config:
+        """Errors: ConfigError."""
+        return self.herder.options.providers.resolved(config)
+
+    def _unknown_options(self, config: Config) -> Iterator[str]:
+        resolved = self._resolved(config)
+        return unknown_options(connector_of(resolved.get("connector.class") or ""), resolved, self.herder.options.converters)
 
     async def delete(self, name: str) -> None:
         self._require_leader()
@@ -230,7 +238,7 @@ class Requests:
 
     def stopped_connector(self, name: str) -> tuple[Connector, Config]:
         """A stopped connector, whose offsets may be changed.  Errors: BadRequest, NotFound, Elsewhere."""
-        config = self._config(name)
+        config = self._resolved(self._config(name))
         self._require_leader()
         if self.herder.configs.target(name) is not Target.STOPPED or self.herder.configs.tasks.get(name):
             raise BadRequest(

@@ -49,12 +49,16 @@ class Surroundings:
 
 
 class TaskRun(ABC):
-    """`connector`: the configuration that the task's own was made of.  It holds the options of converters, transforms and errors."""
+    """`connector`: the configuration that the task's own was made of.  It holds the options of converters, transforms and errors.
+
+    `given`: both as they are stored.  A running task has the values of their variables.
+    """
 
     def __init__(self, task: TaskId, connector: Config, config: Config, around: Surroundings) -> None:
         self.task: Final = task
-        self.connector: Final = connector
-        self.config: Final = config
+        self.given: Final = connector, config
+        self.connector = connector
+        self.config = config
         self.around: Final = around
         self.has_failed = False
         self._is_last_try = False
@@ -101,6 +105,8 @@ class TaskRun(ABC):
 
     async def _run(self) -> None:
         try:
+            providers = self.around.options.providers
+            self.connector, self.config = providers.resolved(self.connector), providers.resolved(self.config)
             self.tolerance = Tolerance.of(self.connector)
             self.retries = Retries.of(self.connector)
             given = self.around.options.converters

@@ -13,6 +13,7 @@ from moldau.connect.connectors.connector import Connector, SinkTask
 from moldau.connect.connectors.registry import connector_of
 from moldau.connect.declare.definition import Config
 from moldau.connect.errors import ConnectError
+from moldau.connect.providers import with_variables
 from moldau.connect.store.configs import ConfigState, Target, TaskId
 from moldau.connect.store.statuses import State
 from moldau.connect.worker.failures import trace_of
@@ -65,7 +66,7 @@ class Worker:
         return listed[task.task] if 0 <= task.task < len(listed) else None
 
     def _is_outdated(self, run: TaskRun) -> bool:
-        return run.config != self._config_of(run.task) or run.connector != self._configs.applied.get(run.task.connector)
+        return run.given != (self._configs.applied.get(run.task.connector), self._config_of(run.task))
 
     # ------------------------------------------------------------ connectors
 
@@ -90,9 +91,10 @@ class Worker:
     def _start_connector(self, name: str, config: Config, target: Target) -> None:
         tasks: list[Config] | None = None
         try:
-            connector = connector_of(config.get("connector.class") or "")
+            resolved = self._around.options.providers.resolved(config)
+            connector = connector_of(resolved.get("connector.class") or "")
             if target is Target.STARTED:
-                tasks = self._task_configs(connector, config)
+                tasks = [with_variables(one, config) for one in self._task_configs(connector, resolved)]
             elif target is Target.STOPPED:
                 tasks = []
             states = {Target.STARTED: State.RUNNING, Target.PAUSED: State.PAUSED, Target.STOPPED: State.STOPPED}
@@ -102,7 +104,7 @@ class Worker:
             self._tell(name, State.FAILED, trace_of(error))
         self.connectors[name] = RunningConnector(config, target, tasks)
 
-    def _task_configs(self, connector: Connector, config: Config) -> list[Config]:
+    def _task_configs(self, connector: Connector, config: Config) -> list[dict[str, str | None]]:
         most = int(config.get("tasks.max") or 1)
         made = connector.task_configs(config, most)
         if len(made) > most and (config.get("tasks.max.enforce") or "true").lower() == "true":
@@ -120,7 +122,7 @@ class Worker:
         assert config is not None
         applied = self._configs.applied[task.connector]
         try:
-            connector = connector_of(applied.get("connector.class") or "")
+            connector = connector_of(self._around.options.providers.resolved(applied).get("connector.class") or "")
         except ConnectError as error:
             self._around.tell(task, State.FAILED, trace_of(error))
             return

@@ -42,7 +42,6 @@ LOG: Final = logging.getLogger(__name__)
 CATCH_UP_S: Final = 5.0
 PUBLISH_AGAIN_S: Final = 0.5
 INTERNAL_WITHIN_S: Final = 30.0
-COMPACTED: Final = {"cleanup.policy": "compact"}
 
 
 class Herder:
@@ -82,7 +81,7 @@ class Herder:
                 ("status", options["status.storage.partitions"]),
             ):
                 topic, factor = options[f"{name}.storage.topic"], options[f"{name}.storage.replication.factor"]
-                await ensure_topic(admin, topic, partitions=partitions, replication_factor=factor, configs=COMPACTED)
+                await ensure_topic(admin, topic, partitions=partitions, replication_factor=factor, configs=options.settings_of(name))
         self._producer = await Producer(self.cluster, {**options.client("producer"), "acks": "all", "linger.ms": "0"}).start()
         self.config_log = self._log("config.storage.topic", self._replay_config)
         self.status_log = self._log("status.storage.topic", lambda _, key, value: self.statuses.replay(key, value))

@@ -60,6 +60,8 @@ DEFINITION: Final = Definition(
     ),
     Key("topic.creation.enable", Kind.BOOLEAN, True, "LOW", "Whether topics of sources are made as topic.creation options say."),
 )
+OWN: Final = ("topic", "partitions", "replication.factor")
+"""Options of the worker's topics that are no settings of a topic."""
 WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "plugin.path": "connectors are Python modules",
     "plugin.discovery": "connectors are Python modules",
@@ -116,6 +118,15 @@ class WorkerOptions:
     @property
     def writes_once(self) -> bool:
         return str(self.values["exactly.once.source.support"]).lower() == "enabled"
+
+    def settings_of(self, kind: str) -> dict[str, str]:
+        """The settings with which the worker makes its topic: `config.storage.segment.bytes` is segment.bytes of the config topic.
+
+        The topic is compacted, whatever they say.  Source: DistributedConfig.configStorageTopicSettings (KIP-605).
+        """
+        prefix = f"{kind}.storage."
+        given = {key.removeprefix(prefix): value for key, value in self.given.items() if value is not None and key.startswith(prefix)}
+        return {**{key: value for key, value in given.items() if key not in OWN}, "cleanup.policy": "compact"}
 
     def client(self, role: str, connector: Config | None = None) -> dict[str, str]:
         """Options of a client: the worker's `producer.`, `consumer.`, `admin.` ones, and a connector's `producer.override.` ones."""

@@ -36,6 +36,8 @@ for a moment (its issue 5511).
 EXPLAINING: Final = "cgrp,protocol,broker"
 """The contexts of librdkafka's debug log that tell what the close of a consumer waits for."""
 LOG_DEBUG: Final = 7
+KEEPS_BROKERS: Final = {"metadata.recovery.strategy": "none"}
+"""Do not begin anew from the bootstrap servers when no broker is there: docs/reliability/cluster.md says what librdkafka 2.16 then does."""
 FIRST_PATIENCE_S: Final = 600.0
 """How long a new producer waits for its first answer.  The nodes may be up for a few seconds of each minute only, until all faults end."""
 
@@ -296,7 +298,7 @@ class Reader(Client):
         options = {"group.id": "readers", "auto.offset.reset": "earliest", "auto.commit.interval.ms": 500, "session.timeout.ms": 20_000}
         logger = logging.Logger(self.name)
         logger.addHandler(self._waits)
-        consumer = Consumer(self.configured(**options, debug=EXPLAINING, log_level=LOG_DEBUG), logger=logger)
+        consumer = Consumer(self.configured(**options, **KEEPS_BROKERS, debug=EXPLAINING, log_level=LOG_DEBUG), logger=logger)
         last: dict[int, int] = {}
 
         def assigned(_: Consumer, given: list[TopicPartition]) -> None:

@@ -176,7 +176,7 @@ class SchemaReader:
     def _array(self, place: Place) -> Schema:
         items = place.found.get("items")
         if not isinstance(items, dict):
-            raise DataError("Array schema did not specify the items type")
+            raise DataError("a JSON schema of an array without one schema for its items has no counterpart in Connect")
         if place.found.get("connect.type") == "map" and "properties" in items:
             key, value = (self._read(place.at(items["properties"][name])) for name in ("key", "value"))
             return Schema(Type.MAP, key_schema=key, value_schema=value)

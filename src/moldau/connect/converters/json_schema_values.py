@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from moldau.connect.converters.json_converter import JsonConverter
 from moldau.connect.data import FLOATS, INTEGERS, Schema, Struct, Type
-from moldau.connect.errors import DataError
+from moldau.connect.errors import DataError, shown
 
 UNION: Final = "io.confluent.connect.json.OneOf"
 _ENTRY: Final = {"key", "value"}
@@ -62,10 +62,10 @@ class JsonSchemaValues(JsonConverter):
     def _map_from_json(self, schema: Schema, found: Any) -> dict[Any, Any]:
         if is_object(schema):
             if not isinstance(found, dict):
-                raise DataError("Maps with string fields should be encoded as JSON objects")
+                raise DataError(f"a map with texts as keys is an object in JSON, not {shown(found)}")
             return {key: self.from_json(schema.value_schema, one) for key, one in found.items()}
         if not isinstance(found, list) or not all(isinstance(one, dict) and set(one) == _ENTRY for one in found):
-            raise DataError("Maps with non-string fields should be encoded as JSON array of objects with key and value")
+            raise DataError(f"a map is an array of objects with key and value in JSON, not {shown(found)}")
         return {self.from_json(schema.key_schema, one["key"]): self.from_json(schema.value_schema, one["value"]) for one in found}
 
     def _union_from_json(self, schema: Schema, found: Any) -> Struct:
@@ -75,7 +75,7 @@ class JsonSchemaValues(JsonConverter):
             matching = [(_matching(one.schema, found), one) for one in schema.fields]
             most, chosen = max(matching, key=lambda one: one[0], default=(0, None))
             if most == 0 or chosen is None:
-                raise DataError("Did not find matching oneof field for data")
+                raise DataError(f"no member of the union fits {shown(found)}")
         return Struct(schema, {chosen.name: self.from_json(chosen.schema, found)})
 
 

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import errno
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
@@ -36,6 +37,8 @@ CONNECT_WITHIN_S: Final = 10.0
 ANSWER_WITHIN_S: Final = 30.0
 GIVE_UP_AFTER_S: Final = 60.0
 RETRY_AFTER_S: Final = 0.1
+is_limited: Final = ContextVar("is_limited", default=False)
+"""Whether the caller cancels a call in time: `retrying` has no limit of its own there."""
 CONTROLLERS: Final = 2
 """The type of endpoint that DescribeCluster is asked for."""
 RETIRES_AFTER: Final = 0.85
@@ -333,7 +336,7 @@ async def retrying(attempt: Callable[[], Awaitable[T]], *, within_s: float = GIV
     """
     last: KafkaError | None = None
     try:
-        async with asyncio.timeout(within_s) as limit:
+        async with asyncio.timeout(None if is_limited.get() else within_s) as limit:
             while True:
                 try:
                     return await attempt()
@@ -341,7 +344,7 @@ async def retrying(attempt: Callable[[], Awaitable[T]], *, within_s: float = GIV
                     if not error.code.retriable:
                         raise
                     last = error
-                await asyncio.sleep(RETRY_AFTER_S)
+                    await asyncio.sleep(RETRY_AFTER_S)  # within `except`: a caller that cancels finds the error behind its own
     except TimeoutError:
         if last is not None and limit.expired():
             raise last from None

@@ -34,6 +34,7 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "connections.max.idle.ms": "connections are kept until either side closes them",
     "socket.connection.setup.timeout.max.ms": "attempts are independent",
     "client.dns.lookup": "all addresses of a name are tried",
+    "retries": "an admin tries again until default.api.timeout.ms",
     "retry.backoff.max.ms": "see retry.backoff.ms",
     "reconnect.backoff.ms": "see retry.backoff.ms",
     "reconnect.backoff.max.ms": "see retry.backoff.ms",

@@ -15,6 +15,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Final
 
+from moldau.clients.admin.options import AdminOptions
 from moldau.clients.consumer import ConsumerOptions
 from moldau.clients.options import WITHOUT_EFFECT, ClientOptions
 from moldau.clients.producer import ProducerOptions
@@ -104,6 +105,7 @@ def client_options_page() -> str:
         "Producer": ProducerOptions,
         "Consumer": ConsumerOptions,
         "Share consumer": ShareConsumerOptions,
+        "Admin": AdminOptions,
     }
     for title, declared in declared_by_title.items():
         parts.append(f"\n## {title}\n\n| option | default |\n|---|---|\n")

@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import Final
 
 from moldau.clients.admin.answers import error_of, raise_for
+from moldau.clients.admin.limited import Limited
 from moldau.clients.cluster import Cluster
 from moldau.errors import KafkaError
 from moldau.protocol.messages.create_acls import AclCreation, CreateAclsRequest
@@ -98,7 +99,7 @@ class AclFilter:
     pattern: PatternType = PatternType.ANY
 
 
-class AclAdmin:
+class AclAdmin(Limited):
     """Lists, adds and deletes ACLs.  Errors: KafkaError, SECURITY_DISABLED where no authorizer is configured."""
 
     def __init__(self, cluster: Cluster) -> None:

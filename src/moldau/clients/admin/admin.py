@@ -11,6 +11,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from moldau.clients.admin.limited import Limited
 from moldau.clients.admin.values import EndpointType
 from moldau.clients.unpicklable import Unpicklable
 from moldau.errors import ErrorCode, KafkaError
@@ -39,14 +40,14 @@ if TYPE_CHECKING:
     from moldau.protocol.messages.describe_cluster import DescribeClusterResponse
 
 
-class Admin(Unpicklable):
+class Admin(Limited, Unpicklable):
     """See the module.  `servers`: `host:port,host:port`, or a `Cluster` that is shared with others and stays open.
 
         async with Admin("localhost:9092") as admin:
             await admin.topics.create([NewTopic("orders", 3)])
             await admin.groups.describe("billing")
 
-    Options as for the other clients.
+    Options as for the other clients, and `default_api_timeout_ms`, the limit for each call.
     """
 
     def __init__(
@@ -65,102 +66,115 @@ class Admin(Unpicklable):
         if isinstance(servers, Cluster):
             self.cluster = servers
         else:
+            from moldau.clients.admin.options import AdminOptions
             from moldau.clients.connecting import cluster_of, mapping_of
-            from moldau.clients.options import ClientOptions, parse_options
+            from moldau.clients.options import parse_options
 
-            chosen = parse_options(ClientOptions, {**mapping_of(options), **given})
+            chosen = parse_options(AdminOptions, {**mapping_of(options), **given})
             self.cluster = cluster_of(servers, chosen, ssl_context=ssl_context, sasl=sasl, network=network)
+            self.limit_s = chosen.default_api_timeout_ms / 1000
+
+    def with_timeout(self, timeout_ms: int) -> "Admin":
+        """This client with another limit for each call, in milliseconds.  It has the same connections, and leaves them open.
+
+            await admin.with_timeout(5_000).groups.describe("billing")
+
+        Source: AbstractOptions.timeoutMs.
+        """
+        if timeout_ms <= 0:
+            raise ValueError(f"a limit of {timeout_ms} ms leaves no time for a call")
+        return Admin(self.cluster).within(timeout_ms / 1000)
 
     @cached_property
     def topics(self) -> "TopicAdmin":
         """Lists, describes, creates and deletes topics, and adds partitions."""
         from moldau.clients.admin.topics import TopicAdmin
 
-        return TopicAdmin(self.cluster)
+        return TopicAdmin(self.cluster).within(self.limit_s)
 
     @cached_property
     def configs(self) -> "ConfigAdmin":
         """Describes and changes the configs of topics, brokers, groups, loggers and client metrics."""
         from moldau.clients.admin.configs import ConfigAdmin
 
-        return ConfigAdmin(self.cluster)
+        return ConfigAdmin(self.cluster).within(self.limit_s)
 
     @cached_property
     def partitions(self) -> "PartitionAdmin":
         """Reads and changes partitions: offsets, leaders, replicas and their folders."""
         from moldau.clients.admin.partitions import PartitionAdmin
 
-        return PartitionAdmin(self.cluster)
+        return PartitionAdmin(self.cluster).within(self.limit_s)
 
     @cached_property
     def groups(self) -> "GroupAdmin":
         """Describes and changes groups of the classic and of the consumer protocol."""
         from moldau.clients.admin.groups import GroupAdmin
 
-        return GroupAdmin(self.cluster)
+        return GroupAdmin(self.cluster).within(self.limit_s)
 
     @cached_property
     def share_groups(self) -> "ShareGroupAdmin":
         """Describes and changes share groups, whose members take records off the same partitions (KIP-932)."""
         from moldau.clients.admin.share_groups import ShareGroupAdmin
 
-        return ShareGroupAdmin(self.cluster)
+        return ShareGroupAdmin(self.cluster).within(self.limit_s)
 
     @cached_property
     def streams_groups(self) -> "StreamsGroupAdmin":
         """Describes the groups of Kafka Streams (KIP-1071)."""
         from moldau.clients.admin.streams_groups import StreamsGroupAdmin
 
-        return StreamsGroupAdmin(self.cluster)
+        return StreamsGroupAdmin(self.cluster).within(self.limit_s)
 
     @cached_property
     def transactions(self) -> "TransactionAdmin":
         """Lists and describes transactions, finds those that hang and ends them."""
         from moldau.clients.admin.transactions import TransactionAdmin
 
-        return TransactionAdmin(self.cluster)
+        return TransactionAdmin(self.cluster).within(self.limit_s)
 
     @cached_property
     def quorum(self) -> "QuorumAdmin":
         """Describes the controllers and their voters, and changes the voters."""
         from moldau.clients.admin.quorum import QuorumAdmin
 
-        return QuorumAdmin(self.cluster)
+        return QuorumAdmin(self.cluster).within(self.limit_s)
 
     @cached_property
     def features(self) -> "FeatureAdmin":
         """Describes and changes the levels of the cluster's features."""
         from moldau.clients.admin.features import FeatureAdmin
 
-        return FeatureAdmin(self.cluster)
+        return FeatureAdmin(self.cluster).within(self.limit_s)
 
     @cached_property
     def acls(self) -> "AclAdmin":
         """Lists, adds and deletes access control lists."""
         from moldau.clients.admin.acls import AclAdmin
 
-        return AclAdmin(self.cluster)
+        return AclAdmin(self.cluster).within(self.limit_s)
 
     @cached_property
     def quotas(self) -> "QuotaAdmin":
         """Describes and changes the quotas of users, client ids and addresses."""
         from moldau.clients.admin.quotas import QuotaAdmin
 
-        return QuotaAdmin(self.cluster)
+        return QuotaAdmin(self.cluster).within(self.limit_s)
 
     @cached_property
     def users(self) -> "UserAdmin":
         """Describes and changes SCRAM credentials."""
         from moldau.clients.admin.users import UserAdmin
 
-        return UserAdmin(self.cluster)
+        return UserAdmin(self.cluster).within(self.limit_s)
 
     @cached_property
     def tokens(self) -> "TokenAdmin":
         """Issues, renews, ends and lists delegation tokens."""
         from moldau.clients.admin.tokens import TokenAdmin
 
-        return TokenAdmin(self.cluster)
+        return TokenAdmin(self.cluster).within(self.limit_s)
 
     # ------------------------------------------------------------ the cluster itself
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from moldau.clients.admin.answers import error_of, raise_for
+from moldau.clients.admin.limited import Limited
 from moldau.clients.admin.values import ConfigChange, Resource, ResourceType
 from moldau.clients.cluster import Cluster
 from moldau.errors import KafkaError
@@ -19,7 +20,7 @@ from moldau.protocol.messages.incremental_alter_configs import AlterableConfig, 
 from moldau.protocol.messages.list_config_resources import ListConfigResourcesRequest
 
 
-class ConfigAdmin:
+class ConfigAdmin(Limited):
     """Answers are by resource; one that failed has its `KafkaError` there."""
 
     def __init__(self, cluster: Cluster) -> None:

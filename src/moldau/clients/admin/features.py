@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from moldau.clients.admin.answers import error_of, raise_for
+from moldau.clients.admin.limited import Limited
 from moldau.clients.admin.values import UpgradeType
 from moldau.clients.cluster import Cluster
 from moldau.errors import KafkaError
@@ -24,7 +25,7 @@ class Features:
     epoch: int | None
 
 
-class FeatureAdmin:
+class FeatureAdmin(Limited):
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 

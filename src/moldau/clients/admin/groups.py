@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from moldau.clients.admin.acls import AclOperation, operations_of
 from moldau.clients.admin.answers import by_topic, error_of, raise_for
+from moldau.clients.admin.limited import Limited
 from moldau.clients.admin.several import of_each
 from moldau.clients.cluster import GIVE_UP_AFTER_S, Cluster
 from moldau.clients.coordinators import Coordinators
@@ -73,7 +74,7 @@ class GroupDescription:
     authorized_operations: frozenset[AclOperation] | None = None
 
 
-class GroupAdmin:
+class GroupAdmin(Limited):
     """Answers for groups.  `within_s`: how many seconds to wait for a coordinator that is not there yet."""
 
     def __init__(self, cluster: Cluster, *, within_s: float = GIVE_UP_AFTER_S) -> None:
@@ -81,14 +82,23 @@ class GroupAdmin:
         self._coordinators = Coordinators(cluster)
         self._within_s = within_s
 
-    async def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
-        """The groups of all brokers.  Errors: KafkaError."""
+    async def list_groups(
+        self, *, states: Iterable[str] = (), types: Iterable[str] = (), protocol_types: Iterable[str] = ()
+    ) -> list[ListedGroup]:
+        """The groups of all brokers.  Each filter that is empty lets all groups pass.  Errors: KafkaError.
+
+        `states`: such as "Stable", "Empty".  `types`: "classic", "consumer", "share", "streams".  `protocol_types`: such as "consumer",
+        "connect", or "" for offsets that a program committed without being a member.
+
+        Source: ListGroupsOptions.
+        """
         view = await self.cluster.refresh([])
         request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
         responses = await asyncio.gather(*(self.cluster.send(request, node_id=node_id) for node_id in sorted(view.nodes)))
         for response in responses:
             raise_for(response.error_code)
-        return [group for response in responses for group in response.groups]
+        passing = set(protocol_types)
+        return [group for response in responses for group in response.groups if not passing or group.protocol_type in passing]
 
     async def describe(self, group_id: str, *, authorized_operations: bool = False) -> GroupDescription:
         """Describe one group.  Errors: KafkaError, GROUP_ID_NOT_FOUND among them."""

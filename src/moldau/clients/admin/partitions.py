@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from moldau.clients.admin.answers import by_topic, error_of, raise_for
 from moldau.clients.admin.leaders import Leaders, is_open
+from moldau.clients.admin.limited import Limited
 from moldau.clients.admin.values import READ_UNCOMMITTED, TIMEOUT_MS
 from moldau.clients.cluster import Cluster
 from moldau.errors import ErrorCode, KafkaError
@@ -69,7 +70,7 @@ class ReplicaFolders(NamedTuple):
 Answers = dict[TopicPartition, KafkaError | None]
 
 
-class PartitionAdmin:
+class PartitionAdmin(Limited):
     """Answers are by partition; one that failed has its `KafkaError` there."""
 
     def __init__(self, cluster: Cluster) -> None:

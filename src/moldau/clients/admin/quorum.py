@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from moldau.clients.admin.answers import raise_for
+from moldau.clients.admin.limited import Limited
 from moldau.clients.admin.values import TIMEOUT_MS
 from moldau.clients.cluster import Cluster
 from moldau.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
@@ -28,7 +29,7 @@ class QuorumDescription:
     nodes: Sequence[Node]
 
 
-class QuorumAdmin:
+class QuorumAdmin(Limited):
     """Describes and changes the controllers' quorum.  Errors: KafkaError."""
 
     def __init__(self, cluster: Cluster) -> None:

@@ -9,6 +9,7 @@ Source: Admin.describeClientQuotas, alterClientQuotas; KIP-546.
 from collections.abc import Mapping
 
 from moldau.clients.admin.answers import error_of, raise_for
+from moldau.clients.admin.limited import Limited
 from moldau.clients.cluster import Cluster
 from moldau.errors import KafkaError
 from moldau.protocol.messages import alter_client_quotas as altering
@@ -31,7 +32,7 @@ def entity_of(*, user: str | None = UNSAID, client_id: str | None = UNSAID, ip: 
     return frozenset((kind, name) for kind, name in given if name != UNSAID)
 
 
-class QuotaAdmin:
+class QuotaAdmin(Limited):
     """Describes and changes quotas.  Errors: KafkaError."""
 
     def __init__(self, cluster: Cluster) -> None:

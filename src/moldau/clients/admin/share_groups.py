@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from moldau.clients.admin.acls import AclOperation, operations_of
 from moldau.clients.admin.answers import error_of, raise_for
 from moldau.clients.admin.groups import GroupAdmin
+from moldau.clients.admin.limited import Limited
 from moldau.clients.admin.several import of_each
 from moldau.clients.cluster import GIVE_UP_AFTER_S, Cluster
 from moldau.clients.coordinators import Coordinators
@@ -58,7 +59,7 @@ class ShareGroupDescription:
     """Those of the caller.  None: not asked for."""
 
 
-class ShareGroupAdmin:
+class ShareGroupAdmin(Limited):
     """Answers for share groups.  `within_s`: how many seconds to wait for a coordinator that is not there yet."""
 
     def __init__(self, cluster: Cluster, *, within_s: float = GIVE_UP_AFTER_S) -> None:

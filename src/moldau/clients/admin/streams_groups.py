@@ -7,6 +7,7 @@ from typing import Final
 
 from moldau.clients.admin.acls import AclOperation, operations_of
 from moldau.clients.admin.groups import GroupAdmin, GroupDescription, MemberDescription
+from moldau.clients.admin.limited import Limited
 from moldau.clients.admin.several import of_each
 from moldau.clients.cluster import GIVE_UP_AFTER_S, Cluster
 from moldau.clients.coordinators import Coordinators
@@ -81,7 +82,7 @@ class StreamsGroupDescription:
         return sorted(found)
 
 
-class StreamsGroupAdmin:
+class StreamsGroupAdmin(Limited):
     """Answers for streams groups.  `within_s`: how many seconds to wait for a coordinator that is not there yet."""
 
     def __init__(self, cluster: Cluster, *, within_s: float = GIVE_UP_AFTER_S) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from moldau.clients.admin.answers import raise_for
+from moldau.clients.admin.limited import Limited
 from moldau.clients.cluster import Cluster
 from moldau.protocol.messages import create_delegation_token as creating
 from moldau.protocol.messages import describe_delegation_token as describing
@@ -37,7 +38,7 @@ class DelegationToken:
     renewers: Sequence[str] = ()
 
 
-class TokenAdmin:
+class TokenAdmin(Limited):
     """Errors: KafkaError (DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_NOT_FOUND, …)."""
 
     def __init__(self, cluster: Cluster) -> None:

@@ -1,12 +1,14 @@
 """● Lists, describes, creates and deletes topics, and adds partitions.
 
-Source: Admin.listTopics, describeTopics, createTopics, deleteTopics, createPartitions; KIP-195, 516, 966.
+Source: Admin.listTopics, describeTopics, createTopics, deleteTopics, createPartitions; KIP-195, 516, 599, 966.
 """
 
 from collections.abc import Sequence
 from uuid import UUID
 
-from moldau.clients.admin.answers import error_of, raise_for
+from moldau.clients.admin.answers import error_of
+from moldau.clients.admin.limited import Limited
+from moldau.clients.admin.throttled import past_quota
 from moldau.clients.admin.values import TIMEOUT_MS, NewTopic
 from moldau.clients.cluster import Cluster
 from moldau.errors import ErrorCode, KafkaError
@@ -37,7 +39,7 @@ from moldau.types import ZERO_UUID
 Topics = list[MetadataResponseTopic]
 
 
-class TopicAdmin:
+class TopicAdmin(Limited):
     """Answers are by topic; one that failed has its `KafkaError` there."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -99,25 +101,49 @@ class TopicAdmin:
         return {topic.topic_id: error_of(topic.error_code) or topic for topic in response.topics}
 
     async def create(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False, timeout_ms: int = TIMEOUT_MS
+        self,
+        topics: Sequence[NewTopic],
+        *,
+        validate_only: bool = False,
+        retry_on_quota_violation: bool = True,
+        timeout_ms: int = TIMEOUT_MS,
     ) -> dict[str, CreatableTopicResult | KafkaError]:
-        request = CreateTopicsRequest(topics=[_creatable(topic) for topic in topics], timeout_ms=timeout_ms, validate_only=validate_only)
-        response = await self._cluster.send_to_controller(request, lambda answer: _first(answer.topics), extra_s=timeout_ms / 1000)
-        return {one.name: error_of(one.error_code, one.error_message) or one for one in response.topics}
+        """`retry_on_quota_violation`: ask again for topics that a quota refuses, until `timeout_ms` (KIP-599)."""
+
+        async def ask(left: Sequence[NewTopic]) -> tuple[dict[str, CreatableTopicResult | KafkaError], int]:
+            request = CreateTopicsRequest(topics=[_creatable(one) for one in left], timeout_ms=timeout_ms, validate_only=validate_only)
+            response = await self._cluster.send_to_controller(request, lambda answer: _first(answer.topics), extra_s=timeout_ms / 1000)
+            return {one.name: error_of(one.error_code, one.error_message) or one for one in response.topics}, response.throttle_time_ms
+
+        return await past_quota(topics, lambda topic: topic.name, ask, is_retried=retry_on_quota_violation, within_s=timeout_ms / 1000)
 
     async def delete(
-        self, names: Sequence[str] = (), *, ids: Sequence[UUID] = (), timeout_ms: int = TIMEOUT_MS
+        self,
+        names: Sequence[str] = (),
+        *,
+        ids: Sequence[UUID] = (),
+        retry_on_quota_violation: bool = True,
+        timeout_ms: int = TIMEOUT_MS,
     ) -> dict[str | UUID, KafkaError | None]:
-        """Delete topics by name or by id.  Answers are by the name or id that was given."""
-        states = [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in names]
-        states += [DeleteTopicState(name=None, topic_id=topic_id) for topic_id in ids]
-        request = DeleteTopicsRequest(topics=states, topic_names=list(names), timeout_ms=timeout_ms)
-        response = await self._cluster.send_to_controller(request, lambda answer: _first(answer.responses), extra_s=timeout_ms / 1000)
-        answers: dict[str | UUID, KafkaError | None] = {}
-        for one in response.responses:
-            asked = one.name if one.name in names and one.name is not None else one.topic_id
-            answers[asked] = error_of(one.error_code, one.error_message)
-        return answers
+        """Delete topics by name or by id.  Answers are by the name or id that was given.
+
+        `retry_on_quota_violation`: as for `create`.
+        """
+
+        async def ask(left: Sequence[str | UUID]) -> tuple[dict[str | UUID, KafkaError | None], int]:
+            asked_names = [one for one in left if isinstance(one, str)]
+            states = [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in asked_names]
+            states += [DeleteTopicState(name=None, topic_id=one) for one in left if isinstance(one, UUID)]
+            request = DeleteTopicsRequest(topics=states, topic_names=asked_names, timeout_ms=timeout_ms)
+            response = await self._cluster.send_to_controller(request, lambda answer: _first(answer.responses), extra_s=timeout_ms / 1000)
+            answers: dict[str | UUID, KafkaError | None] = {}
+            for one in response.responses:
+                asked = one.name if one.name is not None and one.name in asked_names else one.topic_id
+                answers[asked] = error_of(one.error_code, one.error_message)
+            return answers, response.throttle_time_ms
+
+        asked: list[str | UUID] = [*names, *ids]
+        return await past_quota(asked, lambda one: one, ask, is_retried=retry_on_quota_violation, within_s=timeout_ms / 1000)
 
     async def create_partitions(
         self,
@@ -126,15 +152,25 @@ class TopicAdmin:
         *,
         assignments: Sequence[Sequence[int]] | None = None,
         validate_only: bool = False,
+        retry_on_quota_violation: bool = True,
         timeout_ms: int = TIMEOUT_MS,
     ) -> None:
-        """Add partitions, up to `count` in all.  `assignments`: the replicas of the new partitions.  Errors: KafkaError."""
+        """Add partitions, up to `count` in all.  `assignments`: the replicas of the new partitions.  Errors: KafkaError.
+
+        `retry_on_quota_violation`: as for `create`.
+        """
         placed = None if assignments is None else [CreatePartitionsAssignment(broker_ids=list(replicas)) for replicas in assignments]
         asked = CreatePartitionsTopic(name=topic, count=count, assignments=placed)
-        request = CreatePartitionsRequest(topics=[asked], timeout_ms=timeout_ms, validate_only=validate_only)
-        response = await self._cluster.send_to_controller(request, lambda answer: _first(answer.results), extra_s=timeout_ms / 1000)
-        for one in response.results:
-            raise_for(one.error_code, one.error_message)
+
+        async def ask(left: Sequence[CreatePartitionsTopic]) -> tuple[dict[str, KafkaError | None], int]:
+            request = CreatePartitionsRequest(topics=list(left), timeout_ms=timeout_ms, validate_only=validate_only)
+            response = await self._cluster.send_to_controller(request, lambda answer: _first(answer.results), extra_s=timeout_ms / 1000)
+            return {one.name: error_of(one.error_code, one.error_message) for one in response.results}, response.throttle_time_ms
+
+        answers = await past_quota([asked], lambda one: one.name, ask, is_retried=retry_on_quota_violation, within_s=timeout_ms / 1000)
+        for error in answers.values():
+            if error is not None:
+                raise error
 
 
 def _first(results: Sequence[CreatableTopicResult | DeletableTopicResult | CreatePartitionsTopicResult]) -> int:

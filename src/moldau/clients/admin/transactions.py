@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from moldau.clients.admin.answers import raise_for
+from moldau.clients.admin.limited import Limited
 from moldau.clients.admin.partitions import PartitionAdmin
 from moldau.clients.admin.several import of_each
 from moldau.clients.cluster import GIVE_UP_AFTER_S, Cluster, retrying
@@ -61,7 +62,7 @@ class Fenced(NamedTuple):
     producer_epoch: int
 
 
-class TransactionAdmin:
+class TransactionAdmin(Limited):
     """Answers for transactions.  `within_s`: how many seconds to wait for a coordinator that is not there yet."""
 
     def __init__(self, cluster: Cluster, *, within_s: float = GIVE_UP_AFTER_S) -> None:

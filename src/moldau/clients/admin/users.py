@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import Final
 
 from moldau.clients.admin.answers import error_of, raise_for
+from moldau.clients.admin.limited import Limited
 from moldau.clients.cluster import Cluster
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages import alter_user_scram_credentials as altering
@@ -35,7 +36,7 @@ class ScramCredential:
     iterations: int = 8192
 
 
-class UserAdmin:
+class UserAdmin(Limited):
     """Answers are by user; one that failed has its `KafkaError` there."""
 
     def __init__(self, cluster: Cluster) -> None:

@@ -115,7 +115,7 @@ class Tool:
             parse_configs(options.config),
             assignment,
         )
-        for answer in (await self.admin.topics.create([topic])).values():
+        for answer in (await self.admin.topics.create([topic], retry_on_quota_violation=False)).values():
             if isinstance(answer, KafkaError):
                 if answer.code is ErrorCode.TOPIC_ALREADY_EXISTS and options.if_not_exists:
                     return
@@ -135,12 +135,13 @@ class Tool:
                 name,
                 self.options.partitions,
                 assignments=None if placed is None else placed[old_count:],
+                retry_on_quota_violation=False,
             )
 
     async def delete(self) -> None:
         names = await self._names()
         if names:
-            for answer in (await self.admin.topics.delete(names)).values():
+            for answer in (await self.admin.topics.delete(names, retry_on_quota_violation=False)).values():
                 if answer is not None:
                     raise Failure(answer.detail)
 

@@ -39,6 +39,22 @@ async def test_a_subscription_to_what_cannot_be_a_topic(bootstrap: str, protocol
     assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
+async def test_a_share_group_of_what_cannot_be_a_topic(bootstrap: str) -> None:
+    async with Producer(bootstrap) as producer:
+        await producer.send("misuse-queue", b"x")
+    async with Admin(bootstrap) as admin:
+        await admin.configs.alter({(ResourceType.GROUP, "misuse-queue"): [ConfigChange("share.auto.offset.reset", "earliest")]})
+    async with ShareConsumer(bootstrap, "misuse-queue", ["^misuse.*", "misuse-queue"]) as consumer:
+        with pytest.raises(KafkaError, match=r"topic \^misuse") as caught:
+            await consumer.poll(wait_s=30)
+        assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert [one.record.value for one in await consumer.poll(wait_s=30)] == [b"x"]  # the other topic is read
+        for _ in range(2):
+            consumer.subscribe(["^misuse.*"])
+            with pytest.raises(KafkaError, match=r"topic \^misuse"):
+                await consumer.poll(wait_s=30)
+
+
 async def test_two_static_members_of_one_name_in_the_consumer_protocol(bootstrap: str) -> None:
     given: dict[str, Any] = {"group_id": "misuse-static", "group_instance_id": "one", "group_protocol": "consumer"}
     async with Producer(bootstrap) as producer:

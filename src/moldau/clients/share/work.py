@@ -13,7 +13,7 @@ from typing import Final
 
 from moldau.clients.cluster import RETRY_AFTER_S, Cluster, Unreachable
 from moldau.clients.coordinators import Coordinators
-from moldau.clients.errors import ClientError, FatalError
+from moldau.clients.errors import ClientError, FatalError, error_of
 from moldau.clients.forking import refusal, watch
 from moldau.clients.records import read_records
 from moldau.clients.share.acknowledging import Acknowledge, SharedRecord, runs_of
@@ -79,6 +79,8 @@ class ShareWork:
         self._topics = sorted(set(topics))
         self._is_news = True
         """Whether the coordinator has not heard of these topics yet."""
+        self._looked_up: list[str] | None = None
+        """The topics of which metadata was asked for since `subscribe`."""
         self._options = options
         self._on_acknowledged = on_acknowledged
         self._epoch = JOIN_EPOCH
@@ -100,7 +102,7 @@ class ShareWork:
 
     def subscribe(self, topics: Iterable[str]) -> None:
         """Read these topics instead of those before."""
-        self._topics = sorted(set(topics))
+        self._topics, self._looked_up = sorted(set(topics)), None
         self._is_news = True
         self._beat_now.set()
 
@@ -213,6 +215,8 @@ class ShareWork:
         while True:
             interval_s = RETRY_AFTER_S
             try:
+                if self._looked_up != self._topics:
+                    await self._look_up()
                 interval_s = await self._heartbeat(self._epoch)
             except (OSError, Unreachable):
                 self._is_news = True
@@ -230,6 +234,17 @@ class ShareWork:
                 async with asyncio.timeout(interval_s):
                     await self._beat_now.wait()
             self._beat_now.clear()
+
+    async def _look_up(self) -> None:
+        """Let `poll` raise what will never change about a topic, such as a name that no topic can have: the coordinator is silent there."""
+        topics = self._topics
+        view = await self._cluster.refresh(topics)
+        for topic in topics:
+            code = view.error_of(topic)
+            if code and not code.retriable:
+                self._failures.append(error_of(code, f"topic {topic}: {code.text}"))
+                self._something.set()
+        self._looked_up = topics
 
     async def _heartbeat(self, epoch: int) -> float:
         """Send one heartbeat.  Returns after how many seconds the next is due.  Errors: KafkaError."""

@@ -1,8 +1,10 @@
 """What a Kafka user may do wrong is an error in words, on our broker and on Apache Kafka; never silence."""
 
+import asyncio
 import copy
 import json
 import pickle
+import threading
 from typing import Any
 
 import pytest
@@ -69,6 +71,43 @@ async def test_two_static_members_of_one_name_in_the_consumer_protocol(bootstrap
             await first.commit()  # the first one is a member as before
     async with Consumer(bootstrap, topics=["misuse-static"], **given) as third:
         await third.poll(0.1)
+
+
+async def test_a_refused_static_member_goes_on_when_the_other_one_is_gone(bootstrap: str) -> None:
+    """A loop over the refused consumer, of asyncio or blocking, is begun again, and reads on."""
+    given: dict[str, Any] = {
+        "group_id": "misuse-again",
+        "group_instance_id": "one",
+        "group_protocol": "consumer",
+        "topics": ["misuse-again"],
+        "auto_offset_reset": "earliest",
+    }
+    async with Producer(bootstrap) as producer:
+        await producer.send("misuse-again", b"x")
+
+    def blocking(begun: threading.Event, free: threading.Event) -> bytes | None:
+        with sync.Consumer(bootstrap, **given) as consumer:
+            with pytest.raises(KafkaError, match="UNRELEASED"):
+                next(iter(consumer))
+            begun.set()
+            free.wait()
+            value: bytes | None = next(iter(consumer)).value
+            return value
+
+    async with Consumer(bootstrap, **given) as second:
+        async with Consumer(bootstrap, **given) as first:
+            await anext(aiter(first))
+            with pytest.raises(KafkaError, match="UNRELEASED"):
+                await anext(aiter(second))
+        async for record in second:
+            assert record.value == b"x"
+            break
+        begun, free = threading.Event(), threading.Event()
+        third = asyncio.create_task(asyncio.to_thread(blocking, begun, free))
+        await asyncio.to_thread(begun.wait)
+        await second.close()
+        free.set()
+        assert await third == b"x"
 
 
 @pytest.mark.parametrize(("offset", "error"), [(-1, ValueError), ("3", TypeError), (None, TypeError), (Committed(-5), ValueError)])

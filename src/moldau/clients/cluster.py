@@ -103,6 +103,8 @@ class Cluster:
         self.is_at_controllers = False
         """Whether `bootstrap` are controllers: these serve no Metadata."""
         self._refusal: str | None = None
+        self._needs_readers = False
+        """Whether the loop has to watch sockets."""
         self.connection_creations = 0
         self.requests = 0
 
@@ -146,7 +148,9 @@ class Cluster:
                 await _authenticate(channel, sasl, within_s=connect_within_s)
             return channel
 
-        return cls(parse_bootstrap(bootstrap), open_channel, answer_within_s=answer_within_s)
+        cluster = cls(parse_bootstrap(bootstrap), open_channel, answer_within_s=answer_within_s)
+        cluster._needs_readers = network is None
+        return cluster
 
     def sibling(self) -> "Cluster":
         """The same cluster over connections of its own, for long requests that must not hold up others."""
@@ -287,6 +291,7 @@ class Cluster:
     async def _open(self, address: tuple[str, int]) -> Channel:
         async with self._opening.setdefault(address, asyncio.Lock()):
             self._check_open()
+            self.check_loop()
             channel = self._channels.get(address)
             if channel is not None and not channel.is_closed and asyncio.get_running_loop().time() >= channel.retire_at:
                 channel.retire()
@@ -301,6 +306,16 @@ class Cluster:
                 self.connection_creations += 1
                 self._channels[address] = channel
             return channel
+
+    def check_loop(self) -> None:
+        """Refuse a loop that cannot watch sockets, before anything waits for an answer.  Errors: FatalError."""
+        loop = type(asyncio.get_running_loop())
+        if self._needs_readers and getattr(loop, "add_reader", None) is asyncio.AbstractEventLoop.add_reader:
+            detail = (
+                f"{loop.__name__} cannot watch sockets: before asyncio.run, call "
+                "asyncio.set_event_loop_policy(asyncio.WindowsSelectorEventLoopPolicy()); or use moldau.sync"
+            )
+            raise FatalError(ErrorCode.INVALID_REQUEST, detail)
 
     def _check_open(self) -> None:
         if self._refusal is not None:

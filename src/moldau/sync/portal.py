@@ -33,7 +33,7 @@ class Portal:
             if self._loop is None:
                 import asyncio
 
-                loop = asyncio.new_event_loop()
+                loop = asyncio.SelectorEventLoop()  # Windows' own loop cannot watch sockets
                 thread = threading.Thread(target=loop.run_forever, name="moldau-sync", daemon=True)
                 thread.start()
                 # Last, because an interrupt before this line must not leave a loop that nobody runs.

@@ -19,6 +19,7 @@ from typing import Any, Final
 from moldau.clock import SystemClock
 from moldau.errors import ErrorCode
 from moldau.net.connection import Connection, Dispatch, InvalidFrame, Reply, ReplyOrLater
+from moldau.net.correlation import is_answered
 from moldau.net.later import Later
 from moldau.net.transport import Accept, Listening, Network, Receiver, Transport
 from moldau.protocol.compiler import request_decoder
@@ -52,7 +53,7 @@ class Faults:
         self.skew_ms = 0
 
     def fail(self, api: str, code: ErrorCode, *, times: int = 1) -> None:
-        """Let the broker answer with this code, and do nothing."""
+        """Let the broker answer with this code, and do nothing.  A produce with acks=0 has no answer: its connection breaks."""
         self._add(Rule(_key_of(api), times, code=code))
 
     def delay(self, api: str, seconds: float, *, times: int = 1) -> None:
@@ -156,6 +157,8 @@ class FaultyNetwork:
 
 def _refused(header: RequestHeader, body: memoryview, code: ErrorCode) -> list[Part]:
     request = request_decoder(REQUESTS[header.api_key], header.api_version)(body)
+    if not is_answered(request):
+        raise InvalidFrame("a fault refuses a produce without acknowledgement")  # as a broker does: it has no other way to tell
     return encode_response(request.refused(code), version=header.api_version, correlation_id=header.correlation_id)
 
 

@@ -1,11 +1,14 @@
 """Addresses, channels opened once, and retries that end."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
+from moldau import Admin, Consumer, Producer, ShareConsumer
 from moldau.clients.cluster import Cluster, Unreachable, parse_bootstrap, retrying
+from moldau.clients.errors import FatalError
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from moldau.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
@@ -165,3 +168,31 @@ async def test_a_controller_that_cannot_be_reached_is_looked_for_again() -> None
     async with Cluster([("h", 2)], connect) as cluster:
         await cluster.send_to_controller(UpdateFeaturesRequest(feature_updates=[]), lambda answer: answer.error_code)
     assert asked == ["MetadataRequest", "MetadataRequest", "UpdateFeaturesRequest"]
+
+
+class LoopWithoutReaders(asyncio.SelectorEventLoop):
+    """As Windows' ProactorEventLoop, which has no `add_reader`."""
+
+    add_reader = asyncio.AbstractEventLoop.add_reader
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: Producer("localhost:1").send("orders", b"x"),
+        lambda: Consumer("localhost:1", group_id="billing", topics=["orders"]).poll(60),
+        lambda: ShareConsumer("localhost:1", "printers", ["jobs"]).poll(wait_s=60),
+        lambda: Admin("localhost:1").describe_cluster(),
+    ],
+    ids=["producer", "consumer", "share consumer", "admin"],
+)
+def test_a_loop_that_cannot_watch_sockets_is_refused_at_once(use: Callable[[], Awaitable[Any]]) -> None:
+    async def work() -> None:
+        with pytest.raises(FatalError, match=r"LoopWithoutReaders cannot watch sockets.*WindowsSelectorEventLoopPolicy"):
+            await use()
+
+    loop = LoopWithoutReaders()
+    try:
+        loop.run_until_complete(asyncio.wait_for(work(), 30))
+    finally:
+        loop.close()

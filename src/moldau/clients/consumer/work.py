@@ -426,6 +426,7 @@ class ConsumerWork:
             self._check_open()
         if self._fetcher is not None:
             return
+        self.cluster.check_loop()
         watch(self)
         self._news = asyncio.Event()
         options = self.options

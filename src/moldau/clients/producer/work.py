@@ -119,6 +119,7 @@ class ProducerWork:
                 self._loop = asyncio.get_running_loop()
             except RuntimeError:
                 raise RuntimeError("moldau.Producer works inside asyncio; for code that blocks there is moldau.sync.Producer") from None
+            self.cluster.check_loop()
             watch(self)
             self._progress = asyncio.Event()
             self._topics = Topics(

@@ -125,6 +125,7 @@ class ShareWork:
         if not self._topics:
             raise FatalError(ErrorCode.INVALID_REQUEST, "this share consumer has no topics: subscribe first")
         if self._heart is None or self._heart.done():
+            self._cluster.check_loop()
             self._heart = asyncio.get_running_loop().create_task(self._beat())
             watch(self)
         self._accept_implicitly()

@@ -40,6 +40,29 @@ async def test_as_completed_ends() -> None:
     assert sorted(found) == [10, 11, 12]
 
 
+async def test_a_gather_of_deliveries_that_is_cancelled_ends() -> None:
+    _, deliveries = delivered(2)
+    gathered = asyncio.gather(*deliveries)
+    asyncio.get_running_loop().call_soon(gathered.cancel)
+    done, _ = await asyncio.wait((gathered,), timeout=5)
+    assert done
+    with pytest.raises(asyncio.CancelledError):
+        gathered.result()
+    assert all(one.cancelled() for one in deliveries)
+
+
+async def test_a_gather_ends_with_a_delivery_that_was_cancelled() -> None:
+    run, deliveries = delivered(2)
+    gathered = asyncio.gather(*deliveries, return_exceptions=True)
+    deliveries[0].cancel("changed my mind")
+    run.written(PLACE, 10, None, None)
+    done, _ = await asyncio.wait((gathered,), timeout=5)
+    assert done
+    cancelled, written = gathered.result()
+    assert isinstance(cancelled, asyncio.CancelledError)
+    assert written.offset == 11  # type: ignore[union-attr]  # as below
+
+
 async def test_a_callback_is_given_the_delivery_and_can_be_removed() -> None:
     run, deliveries = delivered(2)
     seen: list[Delivery] = []

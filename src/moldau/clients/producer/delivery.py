@@ -203,6 +203,17 @@ class Delivery:
     def get_loop(self) -> asyncio.AbstractEventLoop:
         return self._future().get_loop()
 
+    @property
+    def _cancel_message(self) -> Any:
+        """`asyncio.gather` asks a cancelled future for this and for the error below; without them its caller waits for ever."""
+        future: Any = self._future()
+        return future._cancel_message
+
+    def _make_cancelled_error(self) -> asyncio.CancelledError:
+        future: Any = self._future()
+        error: asyncio.CancelledError = future._make_cancelled_error()
+        return error
+
 
 @dataclass(frozen=True, slots=True)
 class _Told:

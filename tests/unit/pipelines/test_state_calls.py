@@ -59,6 +59,7 @@ class Jvm:
 def jvm() -> Iterator[Jvm]:
     jvm = Jvm()
     yield jvm
+    jvm.here.shutdown(socket.SHUT_RDWR)  # a close waits for the file that `state` made of the socket
     jvm.here.close()
     jvm.thread.join(10)
 

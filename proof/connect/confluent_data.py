@@ -6,7 +6,7 @@ Confluent's jars are in no public repository of Maven: the folders that MOLDAU_C
 jars that they need (`oracle/ConfluentSchemas.java` runs them).  Connect's schemas and values must give the same schema and the same data,
 and be read again alike; values of random JSON Schemas must be read alike.
 
-DIFFERENCES that are left out of the comparison
+DIFFERENCES that are left out of the comparison (for Protobuf see `protobuf_data`)
 - the order of properties in a JSON Schema, of parameters, and of an enum's symbols
 - a value whose type is not its schema's: an error here, zero or null there
 - a map with several entries, whose order Java's hashes decide: maps have at most one
@@ -24,6 +24,7 @@ from moldau.connect.converters.json_schema_converter import SCHEMA_DRAFT, JsonSc
 from moldau.connect.errors import DataError
 from moldau.connect.registry.client import Registered
 from moldau.connect.registry.framing import framed, unframed
+from proof.connect import protobuf_data
 from proof.connect.avro_data import MOST, WITH_SCHEMA, RandomConnect, Registry, differences, shown
 from proof.metadata.oracle import Oracle
 
@@ -162,7 +163,7 @@ def compare_json(oracle: Oracle, seed: int) -> list[str]:
     return found
 
 
-KINDS: Final = {"JSON": compare_json}
+KINDS: Final = {"JSON": compare_json, "PROTOBUF": protobuf_data.compare}
 
 
 def run(kind: str, cases: int, seed: int) -> int:

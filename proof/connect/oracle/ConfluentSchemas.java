@@ -92,10 +92,11 @@ public class ConfluentSchemas {
             ProtobufSchemaAndValue made = data.fromConnectData(given.schema(), given.value());
             schema = made.getSchema();
             bytes = ((com.google.protobuf.Message) made.getValue()).toByteArray();
+            String name = schema.name();
             answer.put("file", Base64.getEncoder().encodeToString(schema.toDescriptor().getFile().toProto().toByteArray()));
             answer.put("text", schema.canonicalString());
             answer.put("bytes", Base64.getEncoder().encodeToString(bytes));
-            schema = new ProtobufSchema(schema.canonicalString());
+            schema = new ProtobufSchema(schema.canonicalString()).copy(name);
         }
         SchemaAndValue read = data.toConnectData(schema, DynamicMessage.parseFrom(schema.toDescriptor(), bytes));
         answer.set("read", shown(read.schema(), read.value()));

@@ -96,22 +96,19 @@ _PROTOBUF: Final = Definition(
     _flag("enhanced.protobuf.schema.support", False, "Whether names keep their packages when they are read."),
     _flag("int.for.enums", False, "Whether enums are read as numbers."),
     _flag("generate.index.for.unions", True, "Whether the field of a oneof ends in its number."),
+    _flag("flatten.unions", False, "Whether the members of a oneof are read as fields beside the others."),
+    _flag("generalized.sum.type.support", False, "Whether oneofs and enums are read with the names that all formats share."),
+    _flag("optional.for.proto2", True, "Whether a scalar of proto2 that a message does not have is read as null, not as its default."),
+    _flag("generate.struct.for.nulls", False, "Whether a field that a message does not have is read as an empty struct or its default."),
+    _flag("scrub.invalid.names", False, "Whether characters that Protobuf's names cannot have are replaced."),
 )
 
 
 def _protobuf(options: dict[str, Any]) -> Converter:
     from moldau.connect.converters.protobuf_converter import ProtobufConverter  # its packages are an extra
-    from moldau.connect.converters.protobuf_schema import Forms
+    from moldau.connect.converters.protobuf_schema import forms_of
 
-    forms = Forms(
-        optional_for_nullables=options["optional.for.nullables"],
-        wrapper_for_nullables=options["wrapper.for.nullables"],
-        raw_primitives=options["wrapper.for.raw.primitives"],
-        enhanced=options["enhanced.protobuf.schema.support"],
-        int_for_enums=options["int.for.enums"],
-        index_for_unions=options["generate.index.for.unions"],
-    )
-    return ProtobufConverter(schemas_of(options), strategy_of(options), forms)
+    return ProtobufConverter(schemas_of(options), strategy_of(options), forms_of(options))
 
 
 _NUMBERS: Final = "org.apache.kafka.connect.converters."

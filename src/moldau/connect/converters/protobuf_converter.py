@@ -13,8 +13,10 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError
 
 from moldau.connect.converters import protobuf_types as types
-from moldau.connect.converters.protobuf_schema import Forms, Writer, connect_schema, is_enum, is_union, is_wrapper, union_field
-from moldau.connect.data import Schema, Struct, Type
+from moldau.connect.converters.protobuf_schema import Forms, connect_schema, is_wrapper
+from moldau.connect.converters.protobuf_values import Values, checked
+from moldau.connect.converters.protobuf_writing import Writer
+from moldau.connect.data import Schema, Type
 from moldau.connect.errors import DataError
 from moldau.connect.registry.cache import Schemas
 from moldau.connect.registry.client import Registered
@@ -32,6 +34,7 @@ class ProtobufConverter:
         self._schemas = schemas
         self._subject = subject
         self._forms = forms
+        self._values = Values(forms)
         self._texts: dict[Schema, str] = {}
         self._pools: dict[Registered, tuple[Any, str]] = {}
         self._read: dict[tuple[int, tuple[int, ...]], tuple[Any, Schema]] = {}
@@ -47,7 +50,7 @@ class ProtobufConverter:
         pool, name = self._pool(registered)
         message_type = pool.FindFileByName(name).message_types_by_name
         made = _class(next(iter(message_type.values())))()
-        self._fill(made, schema, value)
+        self._values.fill(made, schema, value)
         return framed(schema_id, FIRST_MESSAGE + made.SerializeToString(deterministic=True))
 
     def _primitive_to_bytes(self, topic: str, schema: Schema, value: Any) -> bytes:
@@ -59,7 +62,7 @@ class ProtobufConverter:
         text = base64.b64encode(file.serialized_pb).decode()
         schema_id, _ = self._schemas.id_of(self._subject(topic, schema.name), Registered("PROTOBUF", text))
         place = [one.name for one in file.message_types_by_name.values()].index(name)
-        made = getattr(wrappers_pb2, name)(value=_checked(schema, value))
+        made = getattr(wrappers_pb2, name)(value=checked(schema, value))
         return framed(schema_id, _indexes((place,)) + made.SerializeToString(deterministic=True))
 
     def to_data(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
@@ -73,8 +76,8 @@ class ProtobufConverter:
         except DecodeError as error:
             raise DataError(f"the bytes do not fit the Protobuf schema {schema_id}: {error}") from error
         if self._forms.raw_primitives and is_wrapper(message_type.full_name):
-            return schema, found.value
-        return schema, self._struct(schema, found)
+            return schema, self._values.read(message_type.fields_by_name["value"], schema, found.value)
+        return schema, self._values.struct(schema, found)
 
     # ------------------------------------------------------------ schemas
 
@@ -127,104 +130,6 @@ class ProtobufConverter:
                 self._read[key] = found, connect_schema(found, self._forms)
         return self._read[key]
 
-    # ------------------------------------------------------------ values
-
-    def _fill(self, message: Any, schema: Schema, struct: Any) -> None:
-        """Errors: DataError."""
-        if not isinstance(struct, Struct):
-            raise DataError(f"a struct is expected, and the value is a {type(struct).__name__}")
-        for field in schema.fields:
-            value = struct.get(field.name)
-            if value is None:
-                continue
-            if is_union(field.schema):
-                self._fill(message, field.schema, value)
-                continue
-            try:
-                self._set(message, field.name, field.schema, value)
-            except (TypeError, ValueError, AttributeError, OverflowError) as error:
-                raise DataError(f"field {field.name} does not fit its Protobuf schema: {error}") from error
-
-    def _set(self, message: Any, name: str, schema: Schema, value: Any) -> None:
-        if schema.type is Type.ARRAY:
-            assert schema.value_schema is not None
-            target = getattr(message, name)
-            for one in value:
-                if schema.value_schema.type is Type.STRUCT or schema.value_schema.name in types.LOGICAL:
-                    self._fill_message(target.add(), schema.value_schema, one)
-                else:
-                    target.append(_scalar(message.DESCRIPTOR.fields_by_name[name], schema.value_schema, one))
-        elif schema.type is Type.MAP:
-            self._set_map(message, name, schema, value)
-        else:
-            field = message.DESCRIPTOR.fields_by_name[name]
-            if field.message_type is None:
-                setattr(message, name, _scalar(field, schema, value))
-            elif is_wrapper(field.message_type.full_name) and schema.type is not Type.STRUCT:
-                getattr(message, name).value = _checked(schema, value)
-            else:
-                getattr(message, name).SetInParent()
-                self._fill_message(getattr(message, name), schema, value)
-
-    def _set_map(self, message: Any, name: str, schema: Schema, value: dict[Any, Any]) -> None:
-        assert schema.value_schema is not None
-        target = getattr(message, name)
-        parts = message.DESCRIPTOR.fields_by_name[name].message_type.fields_by_name
-        for key, one in value.items():
-            if schema.value_schema.type is Type.STRUCT or schema.value_schema.name in types.LOGICAL:
-                self._fill_message(target[key], schema.value_schema, one)
-            else:
-                target[key] = _scalar(parts["value"], schema.value_schema, one)
-
-    def _fill_message(self, message: Any, schema: Schema, value: Any) -> None:
-        if schema.type is Type.STRUCT:
-            self._fill(message, schema, value)
-        else:
-            types.fill_logical(message, schema, value)
-
-    def _struct(self, schema: Schema, message: Any) -> Struct:
-        values: dict[str, Any] = {}
-        unions = {union_field(one, self._forms): one for one in message.DESCRIPTOR.oneofs}
-        for field in schema.fields:
-            if is_union(field.schema):
-                chosen = message.WhichOneof(unions[field.name].name)
-                if chosen is None:
-                    values[field.name] = None
-                    continue
-                inner = next(one.schema for one in field.schema.fields if one.name == chosen)
-                values[field.name] = Struct(field.schema, {chosen: self._read_field(message, chosen, inner)})
-            else:
-                values[field.name] = self._read_field(message, field.name, field.schema)
-        return Struct(schema, values)
-
-    def _read_field(self, message: Any, name: str, schema: Schema) -> Any:
-        field = message.DESCRIPTOR.fields_by_name[name]
-        if schema.type is Type.MAP:
-            assert schema.value_schema is not None
-            part = field.message_type.fields_by_name["value"]
-            found = getattr(message, name)
-            return {key: self._read_value(part, schema.value_schema, found[key]) for key in found}
-        if field.is_repeated:
-            assert schema.value_schema is not None
-            return [self._read_value(field, schema.value_schema, one) for one in getattr(message, name)]
-        if field.has_presence and not message.HasField(name):
-            return None
-        return self._read_value(field, schema, getattr(message, name))
-
-    def _read_value(self, field: Any, schema: Schema, value: Any) -> Any:
-        if field.enum_type is not None:
-            named = field.enum_type.values_by_number.get(value)
-            return value if self._forms.int_for_enums else str(value) if named is None else named.name
-        if field.message_type is None:
-            return value
-        full = field.message_type.full_name
-        if full in types.READERS:
-            try:
-                return types.READERS[full](value)
-            except (ValueError, OverflowError) as error:
-                raise DataError(f"field {field.name} holds no {full}: {error}") from error
-        return value.value if schema.type is not Type.STRUCT else self._struct(schema, value)
-
 
 def _file(text: str) -> FileDescriptorProto:
     """Errors: DataError."""
@@ -236,24 +141,6 @@ def _file(text: str) -> FileDescriptorProto:
 
 def _class(message_type: Any) -> Any:
     return message_factory.GetMessageClass(message_type)
-
-
-def _scalar(field: Any, schema: Schema, value: Any) -> Any:
-    if value is None:
-        raise DataError(f"field {field.name}: Protobuf's lists and maps hold no null")
-    if field.enum_type is not None and is_enum(schema):
-        found = field.enum_type.values_by_name.get(value)
-        if found is None:
-            raise DataError(f"{value} is no value of the enum {field.enum_type.name}")
-        return found.number
-    return _checked(schema, value)
-
-
-def _checked(schema: Schema, value: Any) -> Any:
-    """The value.  Errors: DataError for a boolean where a number belongs, which Protobuf would take."""
-    if isinstance(value, bool) != (schema.type is Type.BOOLEAN):
-        raise DataError(f"{value!r} is no {schema.type}")
-    return value
 
 
 def _varint(number: int) -> bytes:

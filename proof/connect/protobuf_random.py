@@ -97,16 +97,10 @@ class RandomRows(RandomConnect):
                 return None
             key = self.value(schema.key_schema, may_be_null=False)
             return {key: self.value(schema.value_schema)} if self.random.random() < 0.6 else {}
-        if schema.parameter(PROTOBUF_TYPE) is not None:
-            return self.random.choice(
-                (
-                    0,
-                    1,
-                    300,
-                    2**31 - 1,
-                    *((-1, -300) if schema.type is Type.INT64 and schema.parameter(PROTOBUF_TYPE).endswith("64") else ()),
-                )
-            )
+        marked = schema.parameter(PROTOBUF_TYPE)
+        if marked is not None:
+            negative = (-1, -300) if schema.type is Type.INT64 and marked.endswith("64") else ()
+            return self.random.choice((0, 1, 300, 2**31 - 1, *negative))
         return super().value(schema, may_be_null=may_be_null)
 
 
@@ -143,7 +137,7 @@ class RandomFile:
 
     @property
     def is_proto2(self) -> bool:
-        return self.file.syntax == "proto2"
+        return bool(self.file.syntax == "proto2")
 
     def message(self, within: str, depth: int) -> DescriptorProto:
         random = self.random
@@ -198,13 +192,13 @@ class RandomFile:
             if file not in self.file.dependency:
                 self.file.dependency.append(file)
         else:
-            one.type = random.choice(tuple(SCALARS))  # type: ignore[assignment]
+            one.type = random.choice(tuple(SCALARS))
 
     def entry(self, made: DescriptorProto, full: str, field: str, depth: int) -> str:
         name = "".join(part[:1].upper() + part[1:] for part in field.split("_")) + "Entry"
         inner = DescriptorProto(name=name)
         key = inner.field.add(name="key", number=1, label=_F.LABEL_OPTIONAL)
-        key.type = self.random.choice(KEYS)  # type: ignore[assignment]
+        key.type = self.random.choice(KEYS)
         self.kind(inner.field.add(name="value", number=2, label=_F.LABEL_OPTIONAL), made, full, depth)
         inner.options.map_entry = True
         made.nested_type.append(inner)

@@ -94,7 +94,7 @@ def oneof_name(field: Field) -> str:
 
 
 def enum_of(schema: Schema) -> tuple[str, str] | None:
-    """What the enum's parameters begin with, and the enum's name; None for a schema of no enum."""
+    """The prefix of the enum's parameters, and the name of the enum; None for a schema of no enum."""
     for prefix in (ENUM, GENERAL_ENUM):
         name = schema.parameter(prefix)
         if name is not None:

@@ -19,6 +19,7 @@ from moldau.metadata.image import MetadataImage, PartitionRegistration
 from moldau.protocol.records.batch import batches
 from moldau.raft.roles import Leader
 from moldau.replication.partition import Partition
+from moldau.server.node.shared_server import SharedServer
 from moldau.storage.log import Log
 from moldau.types import NO_EPOCH, NO_LEADER
 from proof.fleet.fleet import Fleet, Member
@@ -115,36 +116,37 @@ class Watch:
 
     def look(self) -> None:
         self.looks += 1
-        for member in self.fleet.members.values():
-            if member.shared is not None and member.is_up:
-                self._look_at_quorum(member)
+        members = [member for member in self.fleet.members.values() if member.is_up]
+        for member in members:
+            if member.shared is not None:
+                self._look_at_quorum(member, member.shared)
         following: list[tuple[Member, Partition]] = []
-        for member in self.fleet.members.values():
-            if member.broker is not None and member.is_up:
-                for partition in member.broker.replicas.hosted.values():
-                    if not partition.is_leader:
-                        following.append((member, partition))
-                    elif self._has_moved(partition, (partition.leader_epoch, partition.log.high_watermark, partition.acknowledged_offset)):
-                        self._look_at_leader(member, partition)
+        seen = self._partitions_seen
+        for member in members:
+            if member.broker is None:
+                continue
+            for partition in member.broker.replicas.hosted.values():
+                if not partition.is_leader:
+                    following.append((member, partition))
+                    continue
+                state = (partition.leader_epoch, partition.log.high_watermark, partition.acknowledged_offset)
+                if seen.get(partition) != state:
+                    seen[partition] = state
+                    self._look_at_leader(member, partition)
         for member, partition in following:
-            if self._has_moved(partition, (NO_EPOCH, partition.log.high_watermark, self._commits)):
+            state = (NO_EPOCH, partition.log.high_watermark, self._commits)
+            if seen.get(partition) != state:
+                seen[partition] = state
                 self._look_at_follower(member, partition)
-
-    def _has_moved(self, partition: Partition, state: tuple[int, int, int]) -> bool:
-        if self._partitions_seen.get(partition) == state:
-            return False
-        self._partitions_seen[partition] = state
-        return True
 
     # the quorum
 
-    def _look_at_quorum(self, member: Member) -> None:
-        assert member.shared is not None
-        driver = member.shared.driver
+    def _look_at_quorum(self, member: Member, shared: SharedServer) -> None:
+        driver = shared.driver
         node = getattr(driver, "node", None)  # the driver makes its node when it has opened the log
         if node is None:
             return
-        mark, image = driver.high_watermark, member.shared.loader.image
+        mark, image = driver.high_watermark, shared.loader.image
         seen = self._quorum_seen.get(member.id)
         if seen is not None and seen[0] is node.role and seen[1] == mark and seen[2] is image:
             return

@@ -208,11 +208,11 @@ class Driver:
             if ready.election is not None:
                 self.persist(ready)
                 return
-            is_empty = ready.is_empty
+            if ready.is_empty:
+                node.advance(ready, self.now_ms())
+                break
             self.carry_out(ready)
             node.advance(ready, self.now_ms())
-            if is_empty:
-                break
         if self.persisting is None:
             self.set_timer(node)
 

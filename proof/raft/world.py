@@ -93,7 +93,8 @@ class World:
         self.check_sent(source, send.request)
         if isinstance(send.request, Vote) and not send.request.is_pre_vote:
             self.voted(source.key, send.request.epoch, source.key)
-        self.note(f"{source.number} -> {target}: {send.request}")
+        if self.keeps_events:
+            self.note(f"{source.number} -> {target}: {send.request}")
         driver = self.drivers[target]
         is_alarm_false = self.is_lossy and self.chance.random() < FALSE_REFUSALS
         if is_alarm_false or (driver.node is None and self.chance.random() < 0.8):  # nobody listens there
@@ -225,11 +226,12 @@ class World:
 
     def check(self) -> None:
         for driver in self.drivers.values():
-            node = driver.node
-            if node is not None and isinstance(node.role, Leader):
-                if node.epoch not in self.leaders:
-                    self.check_leader(driver)
-                    self.check_complete(driver)
-                    self.on_elected(driver)
-                elif self.leaders[node.epoch] != driver.number:
-                    self.check_leader(driver)
+            if driver.node is None or not isinstance(role := driver.node.role, Leader):
+                continue
+            known = self.leaders.get(role.election.epoch)
+            if known is None:
+                self.check_leader(driver)
+                self.check_complete(driver)
+                self.on_elected(driver)
+            elif known != driver.number:
+                self.check_leader(driver)

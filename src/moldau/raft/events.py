@@ -200,7 +200,13 @@ class Ready:
 
     @property
     def is_empty(self) -> bool:
-        return self == EMPTY
-
-
-EMPTY: Final = Ready()
+        return not (
+            self.sends
+            or self.replies
+            or self.entries
+            or self.snapshot_chunks
+            or self.high_watermark is not None
+            or self.leader is not None
+            or self.truncate_to is not None
+            or self.election is not None
+        )

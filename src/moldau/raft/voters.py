@@ -67,10 +67,12 @@ class Voter(NamedTuple):
 class VoterSet:
     """The voters of one moment; never changed."""
 
-    __slots__ = ("by_id",)
+    __slots__ = ("by_id", "keys")
 
     def __init__(self, voters: Iterable[Voter] = ()) -> None:
         self.by_id: Final[Mapping[int, Voter]] = {voter.id: voter for voter in sorted(voters)}
+        self.keys: Final[Mapping[int, ReplicaKey]] = {voter.id: voter.key for voter in self.by_id.values()}
+        """The keys of the voters, by id: a leader looks them up with every event."""
 
     @classmethod
     def from_option(cls, entries: Sequence[str], listener_name: str) -> "VoterSet":
@@ -136,14 +138,12 @@ class VoterSet:
     def is_voter(self, node_id: int, directory_id: UUID) -> bool:
         """Whether this very replica votes: in a set with directory ids a replaced directory is another replica."""
         voter = self.by_id.get(node_id)
-        return voter is not None and voter.directory_id in (ZERO_UUID, directory_id)
+        return voter is not None and voter.directory_id in (directory_id, ZERO_UUID)
 
     def key_of(self, replica: ReplicaKey) -> ReplicaKey | None:
         """The key of this replica's voter in the set; None if it does not vote."""
-        voter = self.by_id.get(replica.id)
-        if voter is None or voter.directory_id not in (ZERO_UUID, replica.directory_id):
-            return None
-        return voter.key
+        key = self.keys.get(replica.id)
+        return key if key is not None and key.directory_id in (replica.directory_id, ZERO_UUID) else None
 
     def with_voter(self, voter: Voter) -> "VoterSet":
         """The set with this voter, added or in place of the one with its id."""
@@ -157,7 +157,7 @@ class VoterSet:
 
     def replicated_offset(self, end_offsets: Mapping[ReplicaKey, int]) -> int:
         """The offset (exclusive) up to which a majority has the log.  A voter that has not been heard of counts as having nothing."""
-        descending = sorted((end_offsets.get(voter.key, 0) for voter in self.by_id.values()), reverse=True)
+        descending = sorted((end_offsets.get(key, 0) for key in self.keys.values()), reverse=True)
         return descending[len(descending) // 2]
 
 

@@ -15,6 +15,7 @@ import contextvars
 import sys
 from collections.abc import Coroutine
 from contextlib import suppress
+from heapq import heapify, heappop, heappush
 from typing import Any, Final, TypeVar
 
 from moldau.testing.trace import Trace
@@ -52,18 +53,43 @@ def current_machine() -> Machine:
     return machine
 
 
-class _NoSelector:
-    """The selector of the loop.  It has no IO, so it moves the time instead."""
+class _Timer(float):
+    """A timer that is its own time.  The heap compares timers all the time, and compares numbers without a call of Python."""
 
-    def __init__(self, loop: "SimLoop") -> None:
-        self._loop = loop
+    __slots__ = ("_args", "_callback", "_cancelled", "_context", "_loop", "_scheduled", "_source_traceback")
 
-    def select(self, timeout: float | None) -> list[Any]:
-        if timeout is None:
-            raise Stuck(f"at {self._loop.time():.3f} s nothing is ready and no timer is set")
-        if timeout > 0:
-            self._loop.jump()
-        return []
+    _callback: Any
+    _args: Any
+    _context: contextvars.Context
+    _loop: "SimLoop"
+
+    def __init__(self, when: float) -> None:
+        self._cancelled = False
+        self._scheduled = True
+        self._source_traceback = None
+
+    def cancel(self) -> None:
+        if not self._cancelled:
+            self._cancelled = True
+            self._loop.note_cancelled(self._scheduled)
+            self._callback = self._args = None
+
+    def cancelled(self) -> bool:
+        return self._cancelled
+
+    def when(self) -> float:
+        return float(self)
+
+    def get_context(self) -> contextvars.Context:
+        return self._context
+
+    _run = asyncio.Handle._run
+
+
+MANY_TIMERS: Final = 100
+"""More timers than this are searched for cancelled ones, once half of them are cancelled."""
+RESOLUTION_S: Final = 1e-9
+"""Timers that are no further apart than this are of one instant."""
 
 
 class SimLoop(asyncio.BaseEventLoop):
@@ -75,8 +101,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self.failures: list[dict[str, Any]] = []
         """The calls of asyncio's exception handler; a good run has none."""
         self._now = 0.0
-        self._selector = _NoSelector(self)
-        self._clock_resolution = 1e-9
+        self._timers: list[_Timer] = []
+        self._cancelled_count = 0
         self._buried: list[object] = []
         self._tasks: dict[asyncio.Task[Any], Machine | None] = {}
         self.set_task_factory(_make_task)
@@ -89,14 +115,31 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def jump(self) -> None:
         """Jump to the next timer."""
-        scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]  # the base class keeps its timers there
-        self._now = max(self._now, scheduled[0].when())
+        self._now = max(self._now, float(self._timers[0]))
 
     def call_at(  # type: ignore[override]  # typeshed ties the arguments to the callback, which matters to callers only
         self, when: float, callback: Any, *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
+        if self._closed:  # type: ignore[attr-defined]
+            raise RuntimeError("Event loop is closed")
         self.trace.note_timer(when)
-        return super().call_at(when, callback, *args, context=context)
+        timer = _Timer(when)
+        timer._callback, timer._args, timer._loop = callback, args, self
+        timer._context = contextvars.copy_context() if context is None else context
+        heappush(self._timers, timer)
+        return timer  # type: ignore[return-value]
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Any, *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        if self._closed:  # type: ignore[attr-defined]
+            raise RuntimeError("Event loop is closed")
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)  # type: ignore[attr-defined]
+        return handle
+
+    def note_cancelled(self, is_scheduled: bool) -> None:
+        self._cancelled_count += is_scheduled
 
     # machines
 
@@ -109,8 +152,7 @@ class SimLoop(asyncio.BaseEventLoop):
         Its tasks are kept, unfinished, so that no `finally` runs by garbage collection.
         """
         machine.is_alive = False
-        scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
-        for handle in [*self._ready, *scheduled]:  # type: ignore[attr-defined]
+        for handle in [*self._ready, *self._timers]:  # type: ignore[attr-defined]
             context: contextvars.Context = handle._context
             if context.get(_CURRENT) is machine:
                 self._buried.append((handle._callback, handle._args))
@@ -153,8 +195,37 @@ class SimLoop(asyncio.BaseEventLoop):
 
     # called by the base class
 
-    def _process_events(self, event_list: list[Any]) -> None:
-        pass
+    def _run_once(self) -> None:
+        """Run what is ready, or what the next timers hold.  In the base class this is the wait for a selector."""
+        ready = self._ready  # type: ignore[attr-defined]
+        self._drop_cancelled()
+        if not ready and not self._stopping:  # type: ignore[attr-defined]
+            if not self._timers:
+                raise Stuck(f"at {self._now:.3f} s nothing is ready and no timer is set")
+            if self._timers[0] > self._now:
+                self.jump()
+        timers, end = self._timers, self._now + RESOLUTION_S
+        while timers and timers[0] < end:
+            timer = heappop(timers)
+            timer._scheduled = False
+            ready.append(timer)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
+
+    def _drop_cancelled(self) -> None:
+        timers = self._timers
+        if len(timers) > MANY_TIMERS and self._cancelled_count * 2 > len(timers):
+            for timer in timers:
+                timer._scheduled = not timer._cancelled
+            self._timers = [timer for timer in timers if not timer._cancelled]
+            heapify(self._timers)
+            self._cancelled_count = 0
+            return
+        while timers and timers[0]._cancelled:
+            self._cancelled_count -= 1
+            heappop(timers)._scheduled = False
 
     def _write_to_self(self) -> None:
         raise RuntimeError("threads do not belong into a simulation")

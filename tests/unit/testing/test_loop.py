@@ -90,6 +90,26 @@ def test_hours_pass_in_no_time() -> None:
     assert loop.time() == pytest.approx(36_000)
 
 
+def test_timers_go_off_in_order_but_for_those_that_were_cancelled() -> None:
+    loop = SimLoop()
+    heard: list[float] = []
+    timers = [loop.call_later(seconds, heard.append, seconds) for seconds in (3.0, 1.0, 2.0)]
+    many = [loop.call_later(1.5 + number / 1000, heard.append, number) for number in range(300)]
+    timers[1].cancel()
+    for timer in many[1:]:
+        timer.cancel()
+    loop.run_until_complete(asyncio.sleep(5))
+    assert heard == [0, 2.0, 3.0] and timers[1].cancelled() and timers[0].when() == 3.0
+
+
+def test_a_closed_loop_takes_nothing_more() -> None:
+    loop = SimLoop()
+    loop.close()
+    for call in (lambda: loop.call_soon(print), lambda: loop.call_later(1, print)):
+        with pytest.raises(RuntimeError, match="closed"):
+            call()
+
+
 def test_waiting_for_nothing_is_an_error() -> None:
     loop = SimLoop()
     with pytest.raises(Stuck):

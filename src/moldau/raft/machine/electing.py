@@ -99,10 +99,10 @@ class Electing(Following):
             return
         # The log on the disk counts: records that a crash could take away must not win a vote that could be given twice.
         last_epoch = self.history.epoch_before(self.synced_offset)
-        for voter in self.voters.by_id.values():
-            if voter.id not in role.granted and voter.id not in role.rejected:
-                vote = Vote(self.epoch, self.me, voter.key, last_epoch, self.synced_offset, isinstance(role, Prospective))
-                self._send(voter.id, vote, now_ms)
+        for voter_id, key in self.voters.keys.items():
+            if voter_id not in role.granted and voter_id not in role.rejected and self._may_ask(voter_id, Vote, now_ms):
+                vote = Vote(self.epoch, self.me, key, last_epoch, self.synced_offset, isinstance(role, Prospective))
+                self._send(voter_id, vote, now_ms)
 
     def _vote_answered(self, to: int, answer: VoteAnswer, now_ms: int) -> None:
         role = self.role

@@ -32,10 +32,10 @@ class Following(Leading):
         if role.deadline_ms == NEVER:  # an observer whose leader is silent
             self._look_for_leader(now_ms)
             return
-        if self._may_fetch(now_ms):
+        if self._may_fetch(now_ms) and self._may_ask(role.election.leader_id, Fetch, now_ms):
             self._send(role.election.leader_id, self._next_fetch(), now_ms, role.leader_at)
-        request = self._what_to_tell_leader()
-        if request is not None and role.has_fetched:
+        request = self._what_to_tell_leader() if role.has_fetched else None
+        if request is not None:
             self._send(role.election.leader_id, request, now_ms, role.leader_at)
 
     def _what_to_tell_leader(self) -> UpdateVoter | AddVoter | RemoveVoter | None:
@@ -70,10 +70,12 @@ class Following(Leading):
 
     def _look_for_leader(self, now_ms: int) -> None:
         """Ask the servers of the options, then the voters in the log, one after the other."""
+        if not self._may_fetch(now_ms) or self._is_asking(now_ms):
+            return
         voting = (voter.listens_at(self.listener_name) for voter in self.voters.by_id.values() if voter.id != self.me.id)
         mine = self._my_address
         places = [at for at in dict.fromkeys((*self._bootstrap, *voting)) if at is not None and at != mine]
-        if not places or not self._may_fetch(now_ms) or self._is_asking(now_ms):
+        if not places:
             return
         number = self._next_bootstrap % len(places)
         if self._send(FIRST_BOOTSTRAP - number, self._next_fetch(), now_ms, places[number]):

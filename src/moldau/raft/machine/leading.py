@@ -68,7 +68,7 @@ class Leading(ReplicaState):
     def _resign(self, now_ms: int) -> None:
         role = self.role
         assert isinstance(role, Leader)
-        followers = [voter.key for voter in self.voters.by_id.values() if voter.id != self.me.id]
+        followers = [key for key in self.voters.keys.values() if key.id != self.me.id]
         best_first = sorted(followers, key=lambda key: -role.replicas[key].end_offset if key in role.replicas else 1)
         self._become(Resigned(role.election, now_ms + self._election_timeout(), tuple(best_first)), now_ms)
 
@@ -79,23 +79,23 @@ class Leading(ReplicaState):
         """Set when each voter is told of the epoch, unless it fetches before."""
         interval_ms = self.timeouts.fetch_ms // 2
         times = []
-        for voter in self.voters.by_id.values():
-            if voter.id != self.me.id:
-                known = role.replicas.get(voter.key)
-                heard_ms = known.last_fetch_ms + interval_ms if known is not None and known.last_fetch_ms >= 0 else role.began_ms
-                line = self._lines.get((voter.id, BeginEpoch))
-                if line is None or line.sent_ms < 0:
-                    times.append(max(heard_ms, line.retry_ms if line is not None else 0))
+        for voter_id, key in self.voters.keys.items():
+            line = self._lines.get((voter_id, BeginEpoch))
+            if voter_id == self.me.id or (line is not None and line.sent_ms >= 0):
+                continue
+            known = role.replicas.get(key)
+            heard_ms = known.last_fetch_ms + interval_ms if known is not None and known.last_fetch_ms >= 0 else role.began_ms
+            times.append(heard_ms if line is None else max(heard_ms, line.retry_ms))
         return times
 
     def _tell_of_epoch(self, role: Leader, now_ms: int) -> None:
         interval_ms = self.timeouts.fetch_ms // 2
-        for voter in self.voters.by_id.values():
-            known = role.replicas.get(voter.key)
-            is_silent = known is None or known.last_fetch_ms < 0 or now_ms - known.last_fetch_ms >= interval_ms
-            if voter.id != self.me.id and is_silent:
-                begin = BeginEpoch(self.epoch, self.me.id, self._my_address, voter.key)
-                self._send(voter.id, begin, now_ms)
+        for voter_id, key in self.voters.keys.items():
+            if voter_id == self.me.id or not self._may_ask(voter_id, BeginEpoch, now_ms):
+                continue
+            known = role.replicas.get(key)
+            if known is None or known.last_fetch_ms < 0 or now_ms - known.last_fetch_ms >= interval_ms:
+                self._send(voter_id, BeginEpoch(self.epoch, self.me.id, self._my_address, key), now_ms)
 
     def _fetched(self, token: int, fetch: Fetch, now_ms: int) -> FetchAnswer | None:
         """The answer to a fetch.  None: it is parked until there is news."""
@@ -190,14 +190,14 @@ class Leading(ReplicaState):
     def _heard_of_voter(self, role: Leader, key: ReplicaKey, now_ms: int) -> None:
         role.replicas.setdefault(key, Replica()).last_fetch_ms = now_ms
         role.heard.add(key)
-        heard = sum(voter.key in role.heard for voter in self.voters.by_id.values() if voter.id != self.me.id)
+        heard = sum(one in role.heard for one in self.voters.keys.values() if one.id != self.me.id)
         if heard + self.is_voter >= self.voters.majority:
             role.heard.clear()
             role.quorum_deadline_ms = self._quorum_deadline(now_ms)
 
     def _forget_observers(self, role: Leader, now_ms: int) -> None:
         if len(role.replicas) > len(self.voters):
-            voting = {voter.key for voter in self.voters.by_id.values()}
+            voting = set(self.voters.keys.values())
             role.replicas = {
                 key: one for key, one in role.replicas.items() if key in voting or now_ms - one.last_fetch_ms < OBSERVER_SESSION_MS
             }

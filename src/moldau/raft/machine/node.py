@@ -68,17 +68,18 @@ class RaftNode(Electing):
     @property
     def next_due_ms(self) -> int:
         """The earliest time at which a Tick changes anything; NEVER when none does."""
-        due = min((parked.deadline_ms for parked in self._parked), default=NEVER)
-        # Anything due before was done at the last step.
-        later = [line.retry_ms if line.sent_ms < 0 else line.sent_ms + self.timeouts.request_ms for line in self._lines.values()]
-        role = self.role
+        role, now_ms, request_ms = self.role, self._now_ms, self.timeouts.request_ms
+        later = [line.retry_ms if line.sent_ms < 0 else line.sent_ms + request_ms for line in self._lines.values()]
         if isinstance(role, Leader):
             later += self._begin_times(role)
-            due = min(due, role.quorum_deadline_ms, self.changes.due_ms)
+            due = min(role.quorum_deadline_ms, self.changes.due_ms, *(parked.deadline_ms for parked in self._parked))
         else:
             later.append(self._paused_until_ms)
-            due = min(due, role.deadline_ms)
-        return min(due, *(at for at in (*later, NEVER) if at > self._now_ms))
+            due = min(role.deadline_ms, NEVER, *(parked.deadline_ms for parked in self._parked))
+        for at in later:
+            if now_ms < at < due:  # anything due before was done at the last step
+                due = at
+        return due
 
     def step(self, event: Event, now_ms: int) -> int | ErrorCode | None:
         """Take an event.
@@ -131,10 +132,10 @@ class RaftNode(Electing):
             self._open_epoch(now_ms)
 
     def _look_at_the_clock(self, now_ms: int) -> None:
-        if self._can_stand and self.is_lone_voter and isinstance(self.role, Unattached | Resigned):
+        role = self.role
+        if isinstance(role, Unattached | Resigned) and self._can_stand and self.is_lone_voter:
             self._stand(now_ms)
             return
-        role = self.role
         if isinstance(role, Leader):
             self.changes.look_at_the_clock(now_ms)
             if now_ms >= role.quorum_deadline_ms:

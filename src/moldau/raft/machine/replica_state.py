@@ -250,10 +250,19 @@ class ReplicaState:
     def reply(self, reply: Reply) -> None:
         self._ready.replies.append(reply)
 
+    def _may_ask(self, to: int, kind: type, now_ms: int) -> bool:
+        """Whether a request of this kind may leave now: most events find one under way, and need not make another."""
+        line = self._lines.get((to, kind))
+        return line is None or (line.sent_ms < 0 and now_ms >= line.retry_ms)
+
     def _send(self, to: int, request: RaftRequest, now_ms: int, at: HostPort | None = None) -> bool:
+        line = self._lines.get((to, type(request)))
+        if line is None:
+            line = self._lines[to, type(request)] = Line()
+        elif line.sent_ms >= 0 or now_ms < line.retry_ms:
+            return False
         at = at or self._address_of(to)
-        line = self._lines.setdefault((to, type(request)), Line())
-        if at is None or line.sent_ms >= 0 or now_ms < line.retry_ms:
+        if at is None:
             return False
         self._numbers += 1
         line.number, line.sent_ms = self._numbers, now_ms

@@ -1,4 +1,4 @@
-"""● Kafka Connect 4.3.1's own worker beside us: one distributed worker as a process, asked over its REST API.
+"""● Kafka Connect 4.3.1's own worker beside us: one worker as a process, in a group or alone, asked over its REST API.
 
     with ApacheKafka() as kafka, JavaWorker(kafka.bootstrap) as worker:
         httpx.get(worker.url + "/connectors")
@@ -16,6 +16,7 @@ from proof.kafka.apache import QUIET_LOG4J, java_command
 from proof.kafka.provision import KAFKA_VERSION
 
 WORKER = "org.apache.kafka.connect.cli.ConnectDistributed"
+ALONE = "org.apache.kafka.connect.cli.ConnectStandalone"
 FLAGS = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
@@ -40,4 +41,4 @@ class JavaWorker(Worker):
 
     def command(self) -> Sequence[str]:
         log4j = self.directory / "log4j2.properties"
-        return java_command(WORKER, str(self.directory / "worker.properties"), flags=FLAGS, log4j=log4j)
+        return java_command(ALONE if self.is_alone else WORKER, *self.files(), flags=FLAGS, log4j=log4j)

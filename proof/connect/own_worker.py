@@ -1,4 +1,4 @@
-"""● A worker of ours as a process, started as a user starts it: `moldau connect worker.properties`."""
+"""● A worker of ours as a process, started as a user starts it: `moldau connect worker.properties`, `moldau connect-standalone`."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,4 +19,4 @@ class WorkerProcess(Worker):
         (self.directory / "worker.properties").write_text(lines, encoding="utf-8")
 
     def command(self) -> Sequence[str]:
-        return tied_command("connect", str(self.directory / "worker.properties"))
+        return tied_command("connect-standalone" if self.is_alone else "connect", *self.files())

@@ -1,4 +1,4 @@
-"""● One distributed worker of Kafka Connect as a process, Kafka's or ours, asked over its REST API."""
+"""● One worker of Kafka Connect as a process, Kafka's or ours, in a group or alone, asked over its REST API."""
 
 import urllib.error
 import urllib.request
@@ -33,16 +33,39 @@ def worker_properties(bootstrap: str, port: int, extra: Mapping[str, str]) -> di
     }
 
 
+OF_A_GROUP = ("group.id", "config.storage.", "offset.storage.", "status.storage.")
+
+
 class Worker(ChildProcess):
-    """A worker process.  It is killed at the end, not stopped, so that its records in its topics stay."""
+    """A worker process.  It is killed at the end, not stopped, so that its records in its topics stay.
+
+    `connectors`: the texts of files of connectors, by name; with them the worker is alone, without a group.  Its offsets are in `offsets`.
+    """
 
     health: ClassVar[str]
     """The path that answers 200 once the worker serves."""
 
-    def __init__(self, bootstrap: str, *, properties: Mapping[str, str] | None = None) -> None:
+    def __init__(self, bootstrap: str, *, properties: Mapping[str, str] | None = None, connectors: Mapping[str, str] | None = None) -> None:
         super().__init__()
         (self.port,) = free_ports(1)
         self.properties = worker_properties(bootstrap, self.port, properties or {})
+        self.connectors = connectors
+
+    @property
+    def is_alone(self) -> bool:
+        return self.connectors is not None
+
+    def prepare(self) -> None:
+        super().prepare()
+        if self.connectors is not None:
+            kept = {key: value for key, value in self.properties.items() if not key.startswith(OF_A_GROUP) or key.endswith("filename")}
+            self.properties = {"offset.storage.file.filename": str(self.directory / "offsets"), **kept}
+            for name, text in self.connectors.items():
+                (self.directory / name).write_text(text, encoding="utf-8")
+
+    def files(self) -> list[str]:
+        """The arguments of the command: the worker's properties, then the connectors' files."""
+        return [str(self.directory / name) for name in ("worker.properties", *(self.connectors or ()))]
 
     @property
     def url(self) -> str:

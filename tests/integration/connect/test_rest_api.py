@@ -1,4 +1,4 @@
-"""The REST API against Kafka Connect 4.3.1's own worker: the same requests to both, the same answers."""
+"""The REST API against Kafka Connect 4.3.1's own worker, in a group and alone: the same requests to both, the same answers."""
 
 import time
 from collections.abc import Iterator
@@ -50,12 +50,13 @@ def dialogue(url: str, folder: Path, forgives: int) -> Iterator[tuple[str, Any]]
             yield str(step).replace(str(folder), "FOLDER"), shown(ask(client, step, forgives=forgives), str(folder))
 
 
-def test_every_answer_is_the_java_workers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("connectors", [None, {}], ids=["in a group", "alone"])
+def test_every_answer_is_the_java_workers(tmp_path: Path, connectors: dict[str, str] | None) -> None:
     with (
         ApacheKafka() as kafka,
-        JavaWorker(kafka.bootstrap) as java,
+        JavaWorker(kafka.bootstrap, connectors=connectors) as java,
         BrokerProcess() as broker,
-        WorkerProcess(broker.bootstrap) as own,
+        WorkerProcess(broker.bootstrap, connectors=connectors) as own,
         ThreadPoolExecutor(2) as pool,
     ):
         theirs, ours = pool.map(lambda one: list(dialogue(*one)), [(java.url, tmp_path / "java", 3), (own.url, tmp_path / "own", 0)])

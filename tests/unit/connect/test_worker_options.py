@@ -1,6 +1,9 @@
 """A worker's properties."""
 
-from moldau.connect.worker.options import parse_worker
+import pytest
+
+from moldau.connect.errors import ConfigError
+from moldau.connect.worker.options import parse_standalone, parse_worker
 
 REQUIRED = {
     "group.id": "g",
@@ -15,3 +18,11 @@ def test_topics_of_the_worker_have_the_settings_that_the_properties_give_them() 
     options = parse_worker({**REQUIRED, **more})
     assert options.settings_of("offset") == {"min.insync.replicas": "2", "cleanup.policy": "compact"}
     assert options.settings_of("config") == {"cleanup.policy": "compact"}
+
+
+def test_a_worker_alone_needs_a_file_and_no_group() -> None:
+    converters = {"key.converter": "k", "value.converter": "v"}
+    with pytest.raises(ConfigError, match=r"offset\.storage\.file\.filename"):
+        parse_standalone(converters)
+    options = parse_standalone({**converters, "offset.storage.file.filename": "/o", "exactly.once.source.support": "enabled"})
+    assert not options.writes_once, "a transaction cannot hold a file"

@@ -144,6 +144,8 @@ class Answers:
         return Answer(200, self._requests.tasks(asked.connector))
 
     async def put_tasks(self, asked: Asked) -> Answer:
+        if self._herder.is_alone:
+            raise ConnectError("Kafka Connect in standalone mode does not support externally setting task configurations.")
         require_signature(self._herder.configs.session_key, asked.headers, asked.raw_body)
         if not isinstance(asked.body, list):
             raise BadRequest("a list of configurations is expected")
@@ -152,6 +154,8 @@ class Answers:
 
     async def fence(self, asked: Asked) -> Answer:
         """Nothing is left to do: a task's transactional id fences earlier runs of the task."""
+        if self._herder.is_alone:
+            raise ConnectError("Kafka Connect in standalone mode does not support exactly-once source connectors.")
         require_signature(self._herder.configs.session_key, asked.headers, asked.raw_body)
         return NOTHING
 

@@ -1,8 +1,8 @@
-"""● A topic that is read whole, followed and written to; all three stores build on it.  Source: KafkaBasedLog, TopicAdmin."""
+"""● A topic that is read whole, followed and written to: each log of a worker in a group.  Source: KafkaBasedLog, TopicAdmin."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -12,12 +12,11 @@ from moldau.clients.consumer import Consumer
 from moldau.clients.producer import Delivery, Producer
 from moldau.connect.errors import ConnectError
 from moldau.connect.store.configs import KeyValue
+from moldau.connect.store.log import Replay
 from moldau.errors import ErrorCode, KafkaError
 from moldau.types import TopicPartition
 
 LOG: Final = logging.getLogger(__name__)
-Replay = Callable[[int, bytes | None, bytes | None], None]
-"""Offset, key, value."""
 POLL_S: Final = 1.0
 
 

@@ -3,7 +3,9 @@
 Every change goes through the config topic: the leader writes a record, every worker reads it, and `Worker.reconcile` carries it out.  The
 leader decides which worker runs what (`assignment`) in the group's own protocol (`membership`).  REST answers are in `requests.py`.
 
-Source: DistributedHerder.
+A worker alone (`alone`) is the same with another `Storage`: its records are replayed at once, and it is its own leader.
+
+Source: DistributedHerder, StandaloneHerder.
 """
 
 import asyncio
@@ -18,21 +20,20 @@ import httpx
 
 from moldau.clients.admin import Admin
 from moldau.clients.cluster import Cluster, Unreachable
-from moldau.clients.producer import Producer
 from moldau.clock import Clock, SystemClock
 from moldau.connect.declare.definition import Config
-from moldau.connect.errors import ConfigError
+from moldau.connect.errors import ConnectError
 from moldau.connect.store import configs as config_records
-from moldau.connect.store.configs import ConfigState, LoggerLevel, RestartRequest, TaskId, session_key_record, task_records
+from moldau.connect.store.configs import ConfigState, LoggerLevel, RestartRequest, Target, TaskId, session_key_record, task_records
+from moldau.connect.store.log import Log
 from moldau.connect.store.offsets import OffsetState
 from moldau.connect.store.statuses import State, Status, StatusState, connector_status, task_status, topic_status
-from moldau.connect.store.topic_log import Replay, TopicLog, ensure_topic
 from moldau.connect.worker.assignment import assign
 from moldau.connect.worker.loggers import set_level
-from moldau.connect.worker.membership import Membership
 from moldau.connect.worker.options import WorkerOptions
 from moldau.connect.worker.protocol import CONFIG_MISMATCH, CONNECTOR_ITSELF, Assignment, Metadata, connectors_of, tasks_of
 from moldau.connect.worker.signature import signed_headers
+from moldau.connect.worker.storage import Storage
 from moldau.connect.worker.task import Surroundings
 from moldau.connect.worker.validation import VERSION
 from moldau.connect.worker.worker import Worker
@@ -47,9 +48,12 @@ INTERNAL_WITHIN_S: Final = 30.0
 class Herder:
     """`start` returns when the worker knows what its topics say and has asked to join its group."""
 
-    def __init__(self, options: WorkerOptions, cluster: Cluster, clock: Clock | None = None) -> None:
+    def __init__(self, options: WorkerOptions, cluster: Cluster, storage: Storage, clock: Clock | None = None) -> None:
         self.options: Final = options
         self.cluster: Final = cluster
+        self.is_alone: Final = storage.is_alone
+        self._storage = storage
+        self._logs: Sequence[Log] = ()
         self.cluster_id = ""
         self.configs: Final = ConfigState()
         self.statuses: Final = StatusState()
@@ -63,6 +67,7 @@ class Herder:
         self.http: Final = httpx.AsyncClient(timeout=INTERNAL_WITHIN_S, verify=True if options.tls is None else options.tls.client())
         self._clock = clock or SystemClock()
         self._changed = asyncio.Event()
+        self._reconciled = asyncio.Event()
         self._assigned_units: frozenset[TaskId] | None = None
         self._reconciling: asyncio.Task[None] | None = None
         self._publishing: dict[str, asyncio.Task[None]] = {}
@@ -72,36 +77,25 @@ class Herder:
     # ------------------------------------------------------------ life
 
     async def start(self) -> None:
-        options = self.options
         async with Admin(self.cluster) as admin:
             self.cluster_id = (await admin.describe_cluster()).cluster_id
-            for name, partitions in (
-                ("config", 1),
-                ("offset", options["offset.storage.partitions"]),
-                ("status", options["status.storage.partitions"]),
-            ):
-                topic, factor = options[f"{name}.storage.topic"], options[f"{name}.storage.replication.factor"]
-                await ensure_topic(admin, topic, partitions=partitions, replication_factor=factor, configs=options.settings_of(name))
-        self._producer = await Producer(self.cluster, {**options.client("producer"), "acks": "all", "linger.ms": "0"}).start()
-        self.config_log = self._log("config.storage.topic", self._replay_config)
-        self.status_log = self._log("status.storage.topic", lambda _, key, value: self.statuses.replay(key, value))
-        self.offset_log = self._log("offset.storage.topic", lambda _, key, value: self.offsets.replay(key, value))
-        around = Surroundings(self.cluster, options, self.offsets, self.offset_log, self.tell_task, self.uses_topic)
+        self.config_log, self.status_log, self.offset_log = self._logs = await self._storage.open(
+            {
+                "config": self._replay_config,
+                "status": lambda _, key, value: self.statuses.replay(key, value),
+                "offset": lambda _, key, value: self.offsets.replay(key, value),
+            }
+        )
+        around = Surroundings(self.cluster, self.options, self.offsets, self.offset_log, self.tell_task, self.uses_topic)
         self.worker = Worker(self.configs, around, self.tell_connector, self._publish)
-        for log in (self.config_log, self.status_log, self.offset_log):
+        for log in self._logs:
             await log.start()
         # The offsets may end in a transaction of a task that was killed.  The task fences it, so the offsets are awaited only there.
         await self.config_log.read_to_end()
         await self.status_log.read_to_end()
-        if len((await self.cluster.refresh([options["config.storage.topic"]])).partitions_of(options["config.storage.topic"])) != 1:
-            topic = options["config.storage.topic"]
-            raise ConfigError(f"config.storage.topic {topic} must have exactly one partition: name another topic, or make this one anew")
         self._reconciling = asyncio.get_running_loop().create_task(self._reconcile_on(), name="reconcile")
-        self.membership = Membership(self.cluster, options, self)
-        self.membership.start()
-
-    def _log(self, option: str, replay: Replay) -> TopicLog:
-        return TopicLog(self.cluster.sibling(), self._producer, self.options[option], replay)
+        self.membership = self._storage.member(self)
+        await self.membership.start()
 
     async def close(self) -> None:
         """Tasks end with their work committed, then the worker leaves its group, so that others go on at once."""
@@ -113,12 +107,10 @@ class Herder:
                 await self.worker.stop_all()
         if hasattr(self, "membership"):
             await self.membership.close()
-        for name in ("config_log", "status_log", "offset_log"):
-            if hasattr(self, name):
-                await getattr(self, name).close()
-        if hasattr(self, "_producer"):
-            with suppress(KafkaError):
-                await self._producer.close()
+        for log in self._logs:
+            await log.close()
+        with suppress(KafkaError):
+            await self._storage.close()
         await self.http.aclose()
 
     # ------------------------------------------------------------ what the topics say
@@ -151,6 +143,27 @@ class Herder:
         async with self._turn:
             given = self.assignment.given if self.assignment is not None else ()
             await self.worker.reconcile(connectors_of(given), tasks_of(given))
+        self._reconciled.set()
+
+    async def carried_out(self, name: str) -> None:
+        """Alone: wait until a connector is as its configuration says.  Errors: ConnectError, when it cannot start.
+
+        A worker in a group does not wait: others may run the connector.
+        """
+        while self.is_alone and not self._is_carried_out(name):
+            self._reconciled.clear()
+            await self._reconciled.wait()
+        running = self.worker.connectors.get(name) if self.is_alone else None
+        if running is not None and running.tasks is None and running.target is Target.STARTED:
+            raise ConnectError(f"Failed to start connector: {name}")
+
+    def _is_carried_out(self, name: str) -> bool:
+        config, running = self.configs.connectors.get(name), self.worker.connectors.get(name)
+        if config is None or running is None:
+            return config is None and running is None
+        if running.config != config or running.target is not self.configs.target(name):
+            return False
+        return running.tasks is None or not self.worker.differs(name, running.tasks)
 
     def changed(self) -> None:
         self._changed.set()
@@ -231,7 +244,7 @@ class Herder:
 
     async def settle(self) -> None:
         """Wait until the states that were written by now can be read."""
-        await self._producer.flush()
+        await self._storage.flush()
         await self.status_log.read_to_end()
 
     def uses_topic(self, task: TaskId, topic: str) -> None:

@@ -66,7 +66,7 @@ class Membership:
         self._wants_rejoin = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
+    async def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="membership")
 
     def rejoin(self) -> None:

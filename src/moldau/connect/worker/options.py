@@ -1,4 +1,4 @@
-"""● A worker's properties, with Kafka Connect's names.  Source: DistributedConfig, WorkerConfig."""
+"""● A worker's properties, with Kafka Connect's names.  Source: WorkerConfig, DistributedConfig, StandaloneConfig."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ def _text(name: str, default: Any, doc: str) -> Key:
     return Key(name, Kind.STRING, default, "HIGH", doc)
 
 
-DEFINITION: Final = Definition(
+SHARED: Final = Definition(
     Key(
         "bootstrap.servers",
         Kind.STRING,
@@ -29,10 +29,19 @@ DEFINITION: Final = Definition(
         "HIGH",
         "Brokers of the cluster that the worker works with, host:port,host:port.",
     ),
-    _text("group.id", REQUIRED, "The name of the workers' group; workers with the same one share connectors."),
     _text("key.converter", REQUIRED, "Translates keys, for connectors that name no converter of their own."),
     _text("value.converter", REQUIRED, "Translates values, for connectors that name no converter of their own."),
     _text("header.converter", SIMPLE_HEADERS, "Translates headers, for connectors that name no converter of their own."),
+    _number("offset.flush.interval.ms", 60_000, "How often offsets are committed."),
+    _number("offset.flush.timeout.ms", 5_000, "How long one commit of a source may wait for its records."),
+    Key("listeners", Kind.LIST, ["http://:8083"], "LOW", "Where the REST API listens; one http:// or https:// address."),
+    _text("rest.advertised.host.name", None, "The host that other workers reach this one by."),
+    Key("rest.advertised.port", Kind.INT, None, "LOW", "The port that other workers reach this one by."),
+    _number("task.shutdown.graceful.timeout.ms", 5_000, "How long a task may take to end by itself."),
+    Key("topic.creation.enable", Kind.BOOLEAN, True, "LOW", "Whether topics of sources are made as topic.creation options say."),
+)
+DISTRIBUTED: Final = SHARED + Definition(
+    _text("group.id", REQUIRED, "The name of the workers' group; workers with the same one share connectors."),
     _text("config.storage.topic", REQUIRED, "The compacted topic, of one partition, for configurations."),
     _number("config.storage.replication.factor", 3, "Its replicas, when the worker makes it.", -1),
     _text("offset.storage.topic", REQUIRED, "The compacted topic for the offsets of sources."),
@@ -41,15 +50,9 @@ DEFINITION: Final = Definition(
     _text("status.storage.topic", REQUIRED, "The compacted topic for states of connectors and tasks."),
     _number("status.storage.replication.factor", 3, "Its replicas, when the worker makes it.", -1),
     _number("status.storage.partitions", 5, "Its partitions, when the worker makes it.", -1),
-    _number("offset.flush.interval.ms", 60_000, "How often offsets are committed."),
-    _number("offset.flush.timeout.ms", 5_000, "How long one commit of a source may wait for its records."),
-    Key("listeners", Kind.LIST, ["http://:8083"], "LOW", "Where the REST API listens; one http:// or https:// address."),
-    _text("rest.advertised.host.name", None, "The host that other workers reach this one by."),
-    Key("rest.advertised.port", Kind.INT, None, "LOW", "The port that other workers reach this one by."),
     _number("session.timeout.ms", 10_000, "A worker that was not heard of for so long is out, and others take over its tasks.", 1),
     _number("heartbeat.interval.ms", 3_000, "How often a worker is heard of.", 1),
     _number("rebalance.timeout.ms", 60_000, "How long others wait for a worker to join.", 1),
-    _number("task.shutdown.graceful.timeout.ms", 5_000, "How long a task may take to end by itself."),
     Key(
         "exactly.once.source.support",
         Kind.STRING,
@@ -58,7 +61,9 @@ DEFINITION: Final = Definition(
         "enabled: a source's records and its offset are one transaction.",
         check.one_of_any_case("DISABLED", "ENABLED", "PREPARING"),
     ),
-    Key("topic.creation.enable", Kind.BOOLEAN, True, "LOW", "Whether topics of sources are made as topic.creation options say."),
+)
+STANDALONE: Final = SHARED + Definition(
+    _text("offset.storage.file.filename", REQUIRED, "The file for the offsets of sources."),
 )
 OWN: Final = ("topic", "partitions", "replication.factor")
 """Options of the worker's topics that are no settings of a topic."""
@@ -117,7 +122,8 @@ class WorkerOptions:
 
     @property
     def writes_once(self) -> bool:
-        return str(self.values["exactly.once.source.support"]).lower() == "enabled"
+        """Whether a source's records and its offset are one transaction.  A worker alone has its offsets in a file: they cannot be."""
+        return str(self.values.get("exactly.once.source.support")).lower() == "enabled"
 
     def settings_of(self, kind: str) -> dict[str, str]:
         """The settings with which the worker makes its topic: `config.storage.segment.bytes` is segment.bytes of the config topic.
@@ -138,13 +144,22 @@ class WorkerOptions:
 
 
 def parse_worker(given: Config) -> WorkerOptions:
-    """Errors: ConfigError."""
+    """The options of a worker in a group.  Errors: ConfigError."""
+    options = _parsed(DISTRIBUTED, given)
+    if options["heartbeat.interval.ms"] >= options["session.timeout.ms"]:
+        raise ConfigError.invalid("heartbeat.interval.ms", options["heartbeat.interval.ms"], "it has to be below session.timeout.ms")
+    return options
+
+
+def parse_standalone(given: Config) -> WorkerOptions:
+    """The options of a worker alone, without a group.  Errors: ConfigError."""
+    return _parsed(STANDALONE, given)
+
+
+def _parsed(definition: Definition, given: Config) -> WorkerOptions:
     providers = Providers.of(given)
     given = providers.resolved(given)
-    values = DEFINITION.parse(given)
-    if values["heartbeat.interval.ms"] >= values["session.timeout.ms"]:
-        raise ConfigError.invalid("heartbeat.interval.ms", values["heartbeat.interval.ms"], "it has to be below session.timeout.ms")
-    options = WorkerOptions(values, given, providers)
+    options = WorkerOptions(definition.parse(given), given, providers)
     _ = options.listener
     if options.tls is not None:
         options.tls.server()

@@ -121,7 +121,7 @@ class Requests:
         records = [connector_record(name, config)]
         if target is not None:
             records.insert(0, target_record(name, target))
-        return {**await self._written(name, config, records), "tasks": []}
+        return self._of_new(await self._written(name, config, records))
 
     async def put_config(self, name: str, config: Config) -> tuple[bool, dict[str, Any]]:
         """Whether the connector is new, and its description as it is now."""
@@ -129,7 +129,7 @@ class Requests:
         require_valid(self._resolved(config), self.herder.options.converters)
         is_new = name not in self.herder.configs.connectors
         found = await self._written(name, config, [connector_record(name, config)])
-        return is_new, {**found, "tasks": []} if is_new else found
+        return is_new, self._of_new(found) if is_new else found
 
     async def patch_config(self, name: str, patch: Config) -> dict[str, Any]:
         """Change the options of `patch`.  None removes an option."""
@@ -139,11 +139,16 @@ class Requests:
         require_valid(self._resolved(config), self.herder.options.converters)
         return await self._written(name, config, [connector_record(name, config)])
 
+    def _of_new(self, found: dict[str, Any]) -> dict[str, Any]:
+        """In a group, the tasks of a new connector are not known yet."""
+        return found if self.herder.is_alone else {**found, "tasks": []}
+
     async def _written(self, name: str, config: Config, records: list[tuple[bytes, bytes | None]]) -> dict[str, Any]:
         for sentence in self._unknown_options(config):
             LOG.warning("connector %s: %s", name, sentence)
         await self.herder.config_log.write(records)
         await self.herder.config_log.read_to_end()
+        await self.herder.carried_out(name)
         tasks = [{"connector": task.connector, "task": task.task} for task in self.herder.configs.task_ids(name)]
         return {"name": name, "config": dict(config), "tasks": tasks, "type": self.kind(config)}
 
@@ -160,17 +165,20 @@ class Requests:
         self._config(name)
         await self.herder.config_log.write(deletion(name))
         await self.herder.config_log.read_to_end()
+        await self.herder.carried_out(name)
 
     async def set_target(self, name: str, target: Target) -> None:
         """Pause or resume."""
         self._require_known(name)
         await self.herder.config_log.write([target_record(name, target)])
+        await self.herder.carried_out(name)
 
     async def stop(self, name: str) -> None:
         self._require_leader()
         self._require_known(name)
         await self.herder.config_log.write([target_record(name, Target.STOPPED), *task_records(name, [])])
         await self.herder.config_log.read_to_end()
+        await self.herder.carried_out(name)
 
     async def put_tasks(self, name: str, configs: list[Config]) -> None:
         """Take the task configurations of a connector, computed by another worker."""
@@ -198,6 +206,7 @@ class Requests:
         self._here(TaskId(name, CONNECTOR_ITSELF))
         self.herder.worker.restart_connector(name)
         self.herder.changed()
+        await self.herder.carried_out(name)
 
     async def restart_with(self, request: RestartRequest) -> dict[str, Any]:
         """The states that connector and tasks are about to have."""

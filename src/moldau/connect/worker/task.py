@@ -19,9 +19,9 @@ from moldau.connect.data import Record
 from moldau.connect.declare.definition import Config
 from moldau.connect.errors import Absent, RetriableError
 from moldau.connect.store.configs import Target, TaskId
+from moldau.connect.store.log import Log
 from moldau.connect.store.offsets import OffsetState
 from moldau.connect.store.statuses import State
-from moldau.connect.store.topic_log import TopicLog
 from moldau.connect.transforms.chain import chain_of
 from moldau.connect.worker.failures import Failed, Stage, Tolerance, trace_of
 from moldau.connect.worker.options import WorkerOptions
@@ -43,7 +43,7 @@ class Surroundings:
     cluster: Cluster
     options: WorkerOptions
     offsets: OffsetState
-    offset_log: TopicLog
+    offset_log: Log
     tell: Tell
     uses_topic: Callable[[TaskId, str], None]
 

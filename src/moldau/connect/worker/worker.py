@@ -81,10 +81,11 @@ class Worker:
         if running is None or running.config != config or running.target is not target:
             self._start_connector(name, config, target)
         running = self.connectors[name]
-        if running.tasks is not None and self._differs(name, running.tasks):
+        if running.tasks is not None and self.differs(name, running.tasks):
             self._publish(name, running.tasks)
 
-    def _differs(self, name: str, tasks: list[Config]) -> bool:
+    def differs(self, name: str, tasks: list[Config]) -> bool:
+        """Whether the tasks have yet to be published."""
         applied = self._configs.applied.get(name)
         return self._configs.tasks.get(name, []) != tasks or (applied != self._configs.connectors[name] and bool(tasks))
 

@@ -33,7 +33,7 @@ COMMANDS: Final = {
     "groups": Command(f"{_OURS}.groups", "show members, offsets and lag of consumer and streams groups; reset and delete them"),
     "share-groups": Command(f"{_OURS}.share_groups", "show members and lag of share groups (queues); reset and delete them"),
     "transactions": Command(f"{_OURS}.transactions", "list open transactions and producers; find and end transactions that hang"),
-    "connect": Command(f"{_OURS}.connect", "run a Kafka Connect worker with its connectors and its REST API"),
+    "connect": Command(f"{_OURS}.connect.command", "run a Kafka Connect worker with its connectors and its REST API"),
     "pipelines": Command("moldau.pipelines.running.command", "run pipelines on Spark, pack what its workers need"),
     "shop": Command("moldau.shop.command", "run the services around the pipelines: orders and burgers over HTTP, mails, a live page"),
     "demo": Command("moldau.pipelines.demo.command", "send real orders through a broker and Spark, and check every verdict"),
@@ -69,6 +69,8 @@ TWINS: Final = {
     "kafka-verifiable-producer": Command(f"{_OURS}.verifiable.producer", "kafka-verifiable-producer.sh"),
     "kafka-verifiable-consumer": Command(f"{_OURS}.verifiable.consumer", "kafka-verifiable-consumer.sh"),
     "kafka-broker-api-versions": Command(f"{_KAFKAS}.broker_api_versions", "kafka-broker-api-versions.sh"),
+    "connect-standalone": Command(f"{_OURS}.connect.kafka_standalone", "connect-standalone.sh"),
+    "connect-distributed": Command(f"{_OURS}.connect.kafka_distributed", "connect-distributed.sh"),
 }
 ALL: Final = {**COMMANDS, **TWINS}
 

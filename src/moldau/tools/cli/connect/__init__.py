@@ -1,0 +1,1 @@
+"""The commands of Kafka Connect: ours, and Kafka's two scripts."""

@@ -8,7 +8,7 @@ import pytest
 
 from moldau.clients.errors import BufferFull, ClientError
 from moldau.clients.producer import Producer
-from moldau.clients.producer.delivery import Delivery, Run
+from moldau.clients.producer.delivery import Delivery, Run, delivery_of
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import ProduceRequest
 from moldau.types import NO_LEADER, TopicPartition
@@ -19,7 +19,7 @@ PLACE = TopicPartition("t", 3)
 
 def delivered(count: int) -> tuple[Run, list[Delivery]]:
     run = Run(asyncio.get_running_loop(), count)
-    return run, [Delivery(run, number, 100 + number) for number in range(count)]
+    return run, [delivery_of(run, number, 100 + number) for number in range(count)]
 
 
 async def test_each_delivery_has_its_own_place() -> None:

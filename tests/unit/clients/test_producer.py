@@ -1,6 +1,7 @@
 """The producer against a model of a cluster that can be cruel: order, no loss, no duplicate, and every delivery told once."""
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -484,3 +485,14 @@ def test_a_batch_that_cannot_be_compressed_fails_alone() -> None:
     large, small = world.run(run())
     assert isinstance(large, ClientError)
     assert small.offset == 0
+
+
+def test_a_producer_shows_the_arguments_of_send_and_refuses_others() -> None:
+    producer = Producer("localhost:1")
+    declared = list(inspect.signature(Producer.send).parameters.values())
+    shown = list(inspect.signature(producer.send).parameters.values())
+    assert [(one.name, one.kind, one.default) for one in shown] == [(one.name, one.kind, one.default) for one in declared[1:]]
+    with pytest.raises(TypeError, match="color"):
+        producer.send("orders", b"tea", color="red")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="positional"):
+        producer.send("orders", b"tea", b"key")  # type: ignore[call-arg, misc]

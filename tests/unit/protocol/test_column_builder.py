@@ -33,10 +33,13 @@ def test_the_same_bytes(seed: int) -> None:
         return [None if nulls and choice.random() < 0.1 else bytes(choice.randint(*sizes)) for _ in range(count)]
 
     now_ms = 1_750_000_000_000
+    times = [now_ms, *(now_ms + choice.randint(*late_ms) for _ in range(count - 1))]
+    if seed % 2:  # as a program sends: neighbours share a time
+        times = sorted(choice.choice(times[: choice.choice((2, 5, count))]) for _ in times)
     columns = Columns(
         None if choice.random() < 0.3 else some(choice.random() < 0.3),
         some(choice.random() < 0.3),
-        [now_ms, *(now_ms + choice.randint(*late_ms) for _ in range(count - 1))],
+        times,
         None if choice.random() < 0.7 else [[("h", b"1")] * choice.randint(0, 2) for _ in range(count)],
     )
     options = BatchOptions(codec=choice.choice(list(Codec)), producer_id=7, producer_epoch=1, base_sequence=5, is_transactional=True)

@@ -140,10 +140,10 @@ class Delivery:
     _asyncio_future_blocking = False
     """asyncio takes for a future what has this attribute; awaiting goes through a real one."""
 
-    def __init__(self, run: Run, number: int, timestamp: int) -> None:
-        self._run = run
-        self._number = number
-        self.timestamp = timestamp
+    # `delivery_of`, and `send` for most records, set these: a constructor would be a call of Python more for each record.
+    _run: Run
+    _number: int
+    timestamp: int
 
     def __repr__(self) -> str:
         run = self._where()
@@ -213,6 +213,15 @@ class Delivery:
         future: Any = self._future()
         error: asyncio.CancelledError = future._make_cancelled_error()
         return error
+
+
+def delivery_of(run: Run, number: int, timestamp: int) -> Delivery:
+    """The delivery of record `number` of a run."""
+    delivery = Delivery()
+    delivery._run = run
+    delivery._number = number
+    delivery.timestamp = timestamp
+    return delivery
 
 
 @dataclass(frozen=True, slots=True)

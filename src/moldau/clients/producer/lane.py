@@ -4,11 +4,16 @@ A lane says how many bytes it takes.  The accumulator counts what went through w
 Called by `work` and `accumulator`.
 """
 
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from moldau.clients.producer.batch import PendingBatch
+from moldau.clients.producer.batch import RECORD_OVERHEAD, PendingBatch
 
-T = TypeVar("T")
+
+class Counting(Protocol):
+    count: int
+
+
+T = TypeVar("T", bound=Counting)
 
 CLOSED = -1
 
@@ -26,6 +31,13 @@ class Lane(Generic[T]):
         self.first = len(batch.values)
         self.add_value = batch.values.append
         self.add_timestamp = batch.timestamps.append
+
+    def add(self, value: bytes, timestamp: int) -> None:
+        """Add a record for which there is room."""
+        self.left -= RECORD_OVERHEAD + len(value)
+        self.add_value(value)
+        self.add_timestamp(timestamp)
+        self.token.count += 1
 
     def close(self) -> tuple[int, int]:
         """How many records went through, and their bytes."""

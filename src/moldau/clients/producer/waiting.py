@@ -11,7 +11,7 @@ from typing import NamedTuple
 from moldau.clients.cluster import Cluster, Unreachable
 from moldau.clients.errors import BufferFull, ClientError, ClusterUnreachable, error_of
 from moldau.clients.producer.accumulator import MEMORY_OVERHEAD, Accumulator
-from moldau.clients.producer.delivery import Delivery, Run, Token
+from moldau.clients.producer.delivery import Delivery, Run, Token, delivery_of
 from moldau.clients.producer.options import ProducerOptions
 from moldau.clients.producer.placement import Placement
 from moldau.clients.topics import Topics
@@ -84,7 +84,7 @@ class WaitingRoom:
     ) -> Delivery:
         """Let a record wait for its topic or for room, or fail.  `run`: of this record alone.  Errors: BufferFull."""
         options = self._options
-        delivery = Delivery(run, 0, timestamp)
+        delivery = delivery_of(run, 0, timestamp)
         if size > options.max_request_size or size + MEMORY_OVERHEAD > options.buffer_memory:
             limit = "max.request.size" if size > options.max_request_size else "buffer.memory"
             allowed = min(options.max_request_size, options.buffer_memory)

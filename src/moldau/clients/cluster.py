@@ -1,7 +1,8 @@
 """● One client's connections to one cluster, opened when first needed, and the cluster's latest metadata.
 
-Producer, consumer and admin are built on it and may share one.  Guarantee: a request goes out once per `send`.  The caller decides whether
-to try again; `retrying` does it for callers that may.
+Producer, consumer and admin are built on it and may share one.  Guarantee: a request goes out once per `send`, except that another
+controller gets what one refused because it is not the active one.  The caller decides whether to try again; `retrying` does it for callers
+that may.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import errno
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
@@ -92,7 +94,14 @@ def parse_bootstrap(text: str) -> list[tuple[str, int]]:
 class Cluster:
     """The connections to one cluster.  Use it as an async context manager, or call `close`."""
 
-    def __init__(self, bootstrap: Sequence[tuple[str, int]], connect: Connect, *, answer_within_s: float = ANSWER_WITHIN_S) -> None:
+    def __init__(
+        self,
+        bootstrap: Sequence[tuple[str, int]],
+        connect: Connect,
+        *,
+        answer_within_s: float = ANSWER_WITHIN_S,
+        is_at_controllers: bool = False,
+    ) -> None:
         self._bootstrap = list(bootstrap)
         self._connect = connect
         self._channels: dict[tuple[str, int], Channel] = {}
@@ -100,8 +109,8 @@ class Cluster:
         self._opening: dict[tuple[str, int], asyncio.Lock] = {}
         self._answer_within_s = answer_within_s
         self.view: ClusterView = EMPTY
-        self.is_at_controllers = False
-        """Whether `bootstrap` are controllers: these serve no Metadata."""
+        self.is_at_controllers: Final = is_at_controllers
+        """Whether `bootstrap` are controllers (KIP-919).  The active one is asked, which alone decides."""
         self._refusal: str | None = None
         self._needs_readers = False
         """Whether the loop has to watch sockets."""
@@ -119,10 +128,12 @@ class Cluster:
         answer_within_s: float = ANSWER_WITHIN_S,
         ssl_context: "ssl.SSLContext | None" = None,
         sasl: "Credentials | None" = None,
+        at_controllers: bool = False,
     ) -> "Cluster":
         """A cluster of which no connection is open yet.
 
-        `bootstrap`: `host:port,host:port`.  `ssl_context`: connect over TLS.  `sasl`: authenticate with these credentials.
+        `bootstrap`: `host:port,host:port`, of controllers if `at_controllers`.  `ssl_context`: connect over TLS.  `sasl`: authenticate
+        with these credentials.
 
         Errors: ValueError.
         """
@@ -148,7 +159,7 @@ class Cluster:
                 await _authenticate(channel, sasl, within_s=connect_within_s)
             return channel
 
-        cluster = cls(parse_bootstrap(bootstrap), open_channel, answer_within_s=answer_within_s)
+        cluster = cls(parse_bootstrap(bootstrap), open_channel, answer_within_s=answer_within_s, is_at_controllers=at_controllers)
         cluster._needs_readers = network is None
         return cluster
 
@@ -168,8 +179,34 @@ class Cluster:
         `extra_s`: how many seconds the broker itself may wait.  `max_version`: use no newer version, even if both sides know one.
 
         Errors: Unreachable; OSError when the connection breaks or no answer comes in time; AuthenticationError; KafkaError
-        UNSUPPORTED_VERSION.
+        UNSUPPORTED_VERSION; at controllers, UNSUPPORTED_ENDPOINT_TYPE for what is asked of brokers alone, and NOT_CONTROLLER when no
+        controller stays active.
         """
+        if not self.is_at_controllers:
+            return await self._send(request, node_id, extra_s, max_version)
+        from moldau.clients.controllers import refuse_what_brokers_do
+
+        refuse_what_brokers_do(request)
+        if node_id is not None:
+            return await self._send(request, node_id, extra_s, max_version)
+        return await retrying(partial(self._send_to_active, request, extra_s, max_version), within_s=GIVE_UP_AFTER_S + extra_s)
+
+    async def _send_to_active(self, request: Request[AnyResponse], extra_s: float, max_version: int | None) -> AnyResponse:
+        """Send to the active controller, or to another one where it cannot be reached.
+
+        Errors: as `send`; KafkaError, retriable, if the node is not active.
+        """
+        from moldau.clients.controllers import inactive
+
+        if self.view.controller_id not in self.view.nodes:
+            await self._find_controllers()
+        answer = await self._send(request, None, extra_s, max_version)
+        if (code := inactive(answer)) is not None:
+            self.view = replace(self.view, controller_id=NO_LEADER)
+            raise KafkaError(code)
+        return answer
+
+    async def _send(self, request: Request[AnyResponse], node_id: int | None, extra_s: float, max_version: int | None) -> AnyResponse:
         channel = await (self.any_channel() if node_id is None else self.channel_to(node_id))
         version = channel.version_of(type(request))
         if max_version is not None:
@@ -204,7 +241,6 @@ class Cluster:
                 raise KafkaError(ErrorCode.NOT_CONTROLLER)
             return answer
 
-        # A controller among `bootstrap` is active or names the active one: `send` asks that one, or another where it cannot be reached.
         return await (self.send(request, extra_s=extra_s) if self.is_at_controllers else retrying(attempt))
 
     async def post(self, request: Request[AnyResponse], *, node_id: int) -> None:
@@ -232,23 +268,22 @@ class Cluster:
                 reasons.append(f"{address[0]}:{address[1]}: {_reason(error)}")
         raise Unreachable("; ".join(reasons))
 
-    async def turn_to_controller(self) -> None:
-        """`bootstrap` are controllers: the active one is asked from now on, which alone decides.  Errors: as `send`; KafkaError."""
+    async def _find_controllers(self) -> None:
+        """Ask any controller for all of them, and for the active one.  Errors: as `send`."""
         from moldau.protocol.messages.describe_cluster import DescribeClusterRequest
 
         request = DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=CONTROLLERS)
-        response = await self.send(request)
+        response = await self._send(request, None, 0.0, None)
         if response.error_code:
             raise KafkaError(ErrorCode.of(response.error_code), response.error_message)
         nodes = {one.broker_id: Node(one.broker_id, one.host, one.port) for one in response.brokers}
         self.view = replace(self.view, nodes=nodes, cluster_id=response.cluster_id, controller_id=response.controller_id)
-        self.is_at_controllers = True
 
     async def channel_to(self, node_id: int) -> Channel:
         kind = "controller" if self.is_at_controllers else "broker"
         node = self.view.nodes.get(node_id)
         if node is None:
-            await (self.turn_to_controller() if self.is_at_controllers else self.refresh([]))
+            await (self._find_controllers() if self.is_at_controllers else self.refresh([]))
             node = self.view.nodes.get(node_id)
         if node is None:
             raise Unreachable(f"the cluster has no {kind} {node_id}")

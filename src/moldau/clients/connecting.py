@@ -30,13 +30,18 @@ def cluster_of(
     ssl_context: ssl.SSLContext | None = None,
     sasl: Credentials | None = None,
     network: Network | None = None,
+    at_controllers: bool = False,
 ) -> Cluster:
-    """The cluster for these options; no connection is open yet.  Errors: OptionError; OSError for certificate files that cannot be read."""
+    """The cluster for these options; no connection is open yet.  `at_controllers`: `servers` are controllers.
+
+    Errors: OptionError; OSError for certificate files that cannot be read.
+    """
+    name = "bootstrap.controllers" if at_controllers else "bootstrap.servers"
     if isinstance(servers, Mapping):
         raise OptionError("a client's first argument are addresses, such as 'localhost:9092': give options={…}")
     given: object = options.bootstrap_servers if servers is None else servers
     if isinstance(given, bytes) or not isinstance(given, Sequence) or not all(isinstance(each, str) for each in given):
-        raise OptionError(f"bootstrap.servers cannot be {given!r}: give 'host:port,host:port', or a list of such")
+        raise OptionError(f"{name} cannot be {given!r}: give 'host:port,host:port', or a list of such")
     bootstrap = given if isinstance(given, str) else ",".join(given)
     protocol = options.security_protocol.upper()
     if ssl_context is None and protocol.endswith("SSL"):
@@ -52,9 +57,10 @@ def cluster_of(
             answer_within_s=options.request_timeout_ms / 1000,
             ssl_context=ssl_context,
             sasl=sasl,
+            at_controllers=at_controllers,
         )
     except ValueError as error:
-        raise OptionError(f"bootstrap.servers: {error}") from None
+        raise OptionError(f"{name}: {error}") from None
 
 
 def mapping_of(options: Given | None) -> Mapping[str, Any]:

@@ -2,15 +2,24 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from moldau import Admin, Consumer, Producer, ShareConsumer
+from moldau import Admin, Consumer, NewTopic, Producer, ShareConsumer
 from moldau.clients.cluster import Cluster, Unreachable, parse_bootstrap, retrying
+from moldau.clients.controllers import SERVED
 from moldau.clients.errors import FatalError
+from moldau.clients.options import OptionError
 from moldau.errors import ErrorCode, KafkaError
+from moldau.protocol.messages import REQUESTS
 from moldau.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+from moldau.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from moldau.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
 from moldau.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from moldau.protocol.wire import Request
@@ -64,40 +73,94 @@ async def test_the_first_address_that_answers_is_taken_once() -> None:
 
 
 class FakeController(FakeChannel):
-    """A node of a cluster of three controllers, of which 2 is active and 3 is down."""
+    """A node of a cluster of three controllers, of which 3 is down.  Node 1 hears late of a change of the active one."""
+
+    active = 2
 
     def __init__(self, node_id: int) -> None:
         self.node_id = node_id
+        self.believes = [2, 1]
 
     def version_of(self, request: type[Request[Any]]) -> int:
         return request.VERSIONS[-1]
 
     async def send(self, request: Any, version: int | None = None, *, timeout_s: float) -> Any:
-        assert isinstance(request, DescribeClusterRequest) and request.endpoint_type == 2
-        brokers = [DescribeClusterBroker(broker_id=number, host="h", port=number) for number in (1, 2, 3)]
-        return DescribeClusterResponse(cluster_id="c", endpoint_type=2, controller_id=2, brokers=brokers)
+        if isinstance(request, DescribeClusterRequest):
+            assert request.endpoint_type == 2
+            brokers = [DescribeClusterBroker(broker_id=number, host="h", port=number) for number in (1, 2, 3)]
+            active = self.active if self.active == 2 else self.believes.pop(0)
+            return DescribeClusterResponse(cluster_id="c", endpoint_type=2, controller_id=active, brokers=brokers)
+        assert isinstance(request, IncrementalAlterConfigsRequest)
+        code = ErrorCode.NONE if self.node_id == self.active else ErrorCode.NOT_CONTROLLER
+        answer = AlterConfigsResourceResponse(error_code=code, error_message=None, resource_type=4, resource_name=str(self.node_id))
+        return IncrementalAlterConfigsResponse(responses=[answer])
+
+
+async def connect_to_controllers(host: str, port: int) -> Any:
+    if port == 3:
+        raise ConnectionRefusedError(111, "Connection refused")
+    return FakeController(port)
+
+
+def at_controllers(*ports: int) -> Cluster:
+    return Cluster([("h", port) for port in ports], connect_to_controllers, is_at_controllers=True)
 
 
 async def test_among_controllers_the_active_one_is_asked_and_each_is_found_by_its_number() -> None:
-    async def connect(host: str, port: int) -> Any:
-        if port == 3:
-            raise ConnectionRefusedError(111, "Connection refused")
-        return FakeController(port)
-
-    async def asked() -> int:
-        channel: Any = await cluster.any_channel()
-        return int(channel.node_id)
-
-    async with Cluster([("h", 3), ("h", 1)], connect) as cluster:
-        assert await asked() == 1
-        await cluster.turn_to_controller()
-        assert await asked() == 2
-        channel: Any = await cluster.channel_to(1)
-        assert channel.node_id == 1
+    change = IncrementalAlterConfigsRequest(resources=[], validate_only=False)
+    async with at_controllers(3, 1) as cluster:
+        assert (await cluster.send(change)).responses[0].resource_name == "2"
+        assert (await cluster.send(change, node_id=1)).responses[0].error_code == ErrorCode.NOT_CONTROLLER
         with pytest.raises(Unreachable, match="controller 3 at h:3: connection refused"):
             await cluster.channel_to(3)
         with pytest.raises(Unreachable, match="the cluster has no controller 4"):
             await cluster.channel_to(4)
+
+
+async def test_a_request_goes_to_the_next_active_controller_when_the_last_one_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    change = IncrementalAlterConfigsRequest(resources=[], validate_only=False)
+    async with at_controllers(1) as cluster:
+        assert (await cluster.send(change)).responses[0].resource_name == "2"
+        monkeypatch.setattr(FakeController, "active", 1)
+        assert (await cluster.send(change)).responses[0].resource_name == "1"
+
+
+async def test_controllers_are_not_asked_what_brokers_alone_do() -> None:
+    """As Java's Admin: Kafka 4.3.1's calls whose NodeProvider has supportsUseControllers."""
+    async with at_controllers(1) as cluster:
+        admin = Admin(cluster)
+        calls: list[Callable[[], Awaitable[Any]]] = [
+            admin.topics.list,
+            partial(admin.topics.create, [NewTopic("t", 1)]),
+            admin.tokens.describe,
+            admin.groups.list_groups,
+        ]
+        for call in calls:
+            with pytest.raises(KafkaError, match="directly with the controller quorum") as raised:
+                await call()
+            assert raised.value.code is ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+    assert [REQUESTS[key].__name__.removesuffix("Request") for key in SERVED] == list(SERVED.values())
+
+
+@pytest.mark.parametrize(
+    ("servers", "options"),
+    [
+        ("h:1", {"bootstrap_controllers": "h:2"}),
+        (None, {"bootstrap.servers": "h:1", "bootstrap.controllers": "h:2"}),
+        (None, {"bootstrap.servers": ["h:1"], "bootstrap-controllers": ["h:2"]}),
+    ],
+)
+async def test_brokers_and_controllers_cannot_both_be_given(servers: str | None, options: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match=r"you cannot set both bootstrap\.servers and bootstrap\.controllers"):
+        Admin(servers, options)
+
+
+async def test_an_admin_of_controllers_names_its_option() -> None:
+    admin = Admin(options={"bootstrap.controllers": "h:2,h:3"})
+    assert admin.cluster.bootstrap == "h:2,h:3" and admin.cluster.is_at_controllers
+    with pytest.raises(OptionError, match=r"bootstrap\.controllers: 'h:x' is not an address"):
+        Admin(bootstrap_controllers="h:x")
+    assert not Admin("h:1", {"bootstrap.controllers": None}).cluster.is_at_controllers
 
 
 async def test_unreachable_names_every_address_and_why() -> None:

@@ -48,6 +48,10 @@ class Admin(Limited, Unpicklable):
             await admin.groups.describe("billing")
 
     Options as for the other clients, and `default_api_timeout_ms`, the limit for each call.
+
+    `bootstrap_controllers="host:port,host:port"` instead of `servers` asks the controllers themselves, also when no broker runs (KIP-919):
+    for the quorum, features, ACLs, configs, reassignments, and the cluster itself.  Other calls raise a KafkaError
+    UNSUPPORTED_ENDPOINT_TYPE.
     """
 
     def __init__(
@@ -66,12 +70,22 @@ class Admin(Limited, Unpicklable):
         if isinstance(servers, Cluster):
             self.cluster = servers
         else:
-            from moldau.clients.admin.options import AdminOptions
+            from moldau.clients.admin.options import AdminOptions, refuse_two_bootstraps
             from moldau.clients.connecting import cluster_of, mapping_of
             from moldau.clients.options import parse_options
 
-            chosen = parse_options(AdminOptions, {**mapping_of(options), **given})
-            self.cluster = cluster_of(servers, chosen, ssl_context=ssl_context, sasl=sasl, network=network)
+            named = {**mapping_of(options), **given}
+            refuse_two_bootstraps(servers, named)
+            chosen = parse_options(AdminOptions, named)
+            controllers = chosen.bootstrap_controllers or None
+            self.cluster = cluster_of(
+                controllers or servers,
+                chosen,
+                ssl_context=ssl_context,
+                sasl=sasl,
+                network=network,
+                at_controllers=controllers is not None,
+            )
             self.limit_s = chosen.default_api_timeout_ms / 1000
 
     def with_timeout(self, timeout_ms: int) -> "Admin":
@@ -179,9 +193,11 @@ class Admin(Limited, Unpicklable):
     # ------------------------------------------------------------ the cluster itself
 
     async def describe_cluster(
-        self, *, endpoint_type: EndpointType = EndpointType.BROKER, include_fenced: bool = False, authorized_operations: bool = False
+        self, *, endpoint_type: EndpointType | None = None, include_fenced: bool = False, authorized_operations: bool = False
     ) -> "DescribeClusterResponse":
         """The nodes, the controller and the cluster's id.  Errors: KafkaError.
+
+        `endpoint_type`: brokers or controllers; None: those that this client asks.
 
         `authorized_operations`: say what the caller may do, too.  `moldau.clients.admin.acls.operations_of` reads the answer's number.
         A broker older than 2.8 cannot be asked for that, nor for fenced brokers or for controllers.
@@ -189,6 +205,8 @@ class Admin(Limited, Unpicklable):
         from moldau.clients.admin.answers import raise_for
         from moldau.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 
+        if endpoint_type is None:
+            endpoint_type = EndpointType.CONTROLLER if self.cluster.is_at_controllers else EndpointType.BROKER
         request = DescribeClusterRequest(
             include_cluster_authorized_operations=authorized_operations, endpoint_type=endpoint_type, include_fenced_brokers=include_fenced
         )

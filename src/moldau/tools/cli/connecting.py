@@ -53,9 +53,7 @@ def run(bootstrap: str, work: Work, settings: ClientSettings = ClientSettings(),
     options = client_options(settings)
 
     async def session() -> int:
-        async with cluster_of(bootstrap, options) as cluster:
-            if at_controllers:
-                await cluster.turn_to_controller()
+        async with cluster_of(bootstrap, options, at_controllers=at_controllers) as cluster:
             return await work(cluster)
 
     try:

@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> int:
         admin = Admin(cluster)
         kind = EndpointType.CONTROLLER if by_controller else EndpointType.BROKER
         if options.action == "cluster-id":
-            print(f"Cluster ID: {(await admin.describe_cluster(endpoint_type=kind)).cluster_id}")
+            print(f"Cluster ID: {(await admin.describe_cluster()).cluster_id}")
         elif options.action == "unregister":
             await _unregister(admin, options.id)
         else:
@@ -76,7 +76,7 @@ async def _endpoints(admin: Admin, kind: EndpointType, options: argparse.Namespa
     include_fenced = options.include_fenced_brokers
     if include_fenced and kind is EndpointType.CONTROLLER:
         raise Failure("The option --include-fenced-brokers is only supported with --bootstrap-server option")
-    response = await admin.describe_cluster(endpoint_type=kind, include_fenced=include_fenced)
+    response = await admin.describe_cluster(include_fenced=include_fenced)
     controllers = kind is EndpointType.CONTROLLER
     rows = [
         (str(one.broker_id), one.host, str(one.port), one.rack or "null", "fenced" if one.is_fenced else "unfenced")

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from moldau.clients.admin.admin import Admin
 from moldau.clients.admin.groups import GroupAdmin
-from moldau.clients.admin.values import AlterOperation, ConfigChange, ConfigSource, EndpointType, ResourceType
+from moldau.clients.admin.values import AlterOperation, ConfigChange, ConfigSource, ResourceType
 from moldau.clients.cluster import Cluster
 from moldau.errors import KafkaError
 from moldau.metadata.topic_names import invalid_topic_reason
@@ -164,8 +164,7 @@ async def _names(admin: Admin, kind: str) -> Sequence[str]:
         case "topics":
             return [topic.name for topic in await admin.topics.list() if topic.name is not None]
         case "brokers" | "broker-loggers":
-            of = EndpointType.CONTROLLER if admin.cluster.is_at_controllers else EndpointType.BROKER
-            return [*map(str, sorted(node.broker_id for node in (await admin.describe_cluster(endpoint_type=of)).brokers)), ""]
+            return [*map(str, sorted(node.broker_id for node in (await admin.describe_cluster()).brokers)), ""]
     configured = [name for _, name in await admin.configs.list_resources(TYPES[kind])]
     if kind == "groups":
         configured += [group.group_id for group in await GroupAdmin(admin.cluster).list_groups()]

@@ -9,13 +9,12 @@ from pathlib import Path
 
 from moldau.clients.admin.admin import Admin
 from moldau.clients.admin.quorum import QuorumDescription
-from moldau.clients.admin.values import EndpointType
 from moldau.clients.cluster import Cluster
 from moldau.protocol.messages.describe_quorum import Node, ReplicaState
 from moldau.tools.cli.connecting import Work, on_cluster
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.kafka.options import KafkaParser
-from moldau.tools.cli.kafka.quorum_voters import add_controller, at_leader, remove_controller
+from moldau.tools.cli.kafka.quorum_voters import add_controller, remove_controller
 from moldau.tools.cli.parser import Parser
 from moldau.types import ZERO_UUID, uuid_to_text
 
@@ -43,8 +42,7 @@ def _remove(options: argparse.Namespace) -> Work:
 
 
 async def _change(options: argparse.Namespace, change: Callable[..., Awaitable[str]], cluster: Cluster) -> int:
-    is_at_controllers = options.bootstrap_controller is not None
-    print(await change(cluster, command_config=options.command_config, at_controllers=is_at_controllers, dry_run=options.dry_run))
+    print(await change(cluster, dry_run=options.dry_run))
     return 0
 
 
@@ -55,24 +53,17 @@ def _describe(options: argparse.Namespace) -> Work:
         raise Failure("The option --human-readable is only supported along with --replication")
 
     async def work(cluster: Cluster) -> int:
-        if options.bootstrap_controller is None:
-            await show(cluster)
-        else:
-            await at_leader(cluster, options.command_config, show)
-        return 0
-
-    async def show(cluster: Cluster) -> None:
         admin = Admin(cluster)
         quorum = await admin.quorum.describe()
         if options.status:
-            kind = EndpointType.BROKER if options.bootstrap_controller is None else EndpointType.CONTROLLER
-            cluster_id = (await admin.describe_cluster(endpoint_type=kind)).cluster_id
+            cluster_id = (await admin.describe_cluster()).cluster_id
             for label, value in status_lines(cluster_id, quorum):
                 print(f"{label + ':':<{LABEL_WIDTH}}{value}")
         else:
             now_ms = time.time_ns() // 1_000_000
             for line in replication_lines(quorum, now_ms if options.human_readable else None):
                 print(line)
+        return 0
 
     return work
 

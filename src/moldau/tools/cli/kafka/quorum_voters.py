@@ -1,21 +1,16 @@
 """● The voters of the KRaft quorum change: `kafka-metadata-quorum add-controller` and `remove-controller`."""
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from moldau.clients.admin.admin import Admin
-from moldau.clients.admin.values import EndpointType
 from moldau.clients.cluster import Cluster
-from moldau.clients.connecting import cluster_of
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from moldau.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from moldau.protocol.wire import Request
 from moldau.storage.files import SystemFiles
 from moldau.storage.folders.checkpoints import read_meta_properties
-from moldau.tools.cli.connecting import client_options, client_settings
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.node import load_config
 from moldau.types import uuid_from_text, uuid_to_text
@@ -51,28 +46,26 @@ class NewVoter:
         )
 
 
-async def add_controller(cluster: Cluster, path: Path, *, command_config: str | None, at_controllers: bool, dry_run: bool) -> str:
+async def add_controller(cluster: Cluster, path: Path, *, dry_run: bool) -> str:
     """The report of what was done, in Kafka's words.  Errors: Failure, KafkaError."""
     voter = NewVoter(path)
     if not dry_run:
         request = AddRaftVoterRequest(
             cluster_id=None, timeout_ms=TIMEOUT_MS, voter_id=voter.id, voter_directory_id=voter.directory_id, listeners=voter.listeners
         )
-        await _ask_leader(cluster, request, command_config, at_controllers=at_controllers)
+        await _ask_leader(cluster, request)
     did = "DRY RUN of adding" if dry_run else "Added"
     return f"{did} controller {voter.id} with directory id {uuid_to_text(voter.directory_id)} and endpoints: {voter.endpoints}"
 
 
-async def remove_controller(
-    cluster: Cluster, voter_id: int, directory: str, *, command_config: str | None, at_controllers: bool, dry_run: bool
-) -> str:
+async def remove_controller(cluster: Cluster, voter_id: int, directory: str, *, dry_run: bool) -> str:
     """The report and errors are like those of `add_controller`."""
     if voter_id < 0:
         raise Failure(f"Invalid negative --controller-id: {voter_id}")
     directory_id = _directory_id(directory)
     if not dry_run:
         request = RemoveRaftVoterRequest(cluster_id=None, voter_id=voter_id, voter_directory_id=directory_id)
-        await _ask_leader(cluster, request, command_config, at_controllers=at_controllers)
+        await _ask_leader(cluster, request)
     did = "DRY RUN of removing" if dry_run else "Removed"
     return f"{did}  KRaft controller {voter_id} with directory id {uuid_to_text(directory_id)}"  # two blanks, as Kafka's tool
 
@@ -86,23 +79,8 @@ def _directory_id(text: str) -> UUID:
         ) from error
 
 
-async def _ask_leader(cluster: Cluster, request: Request[Any], command_config: str | None, *, at_controllers: bool) -> None:
-    """Send the request to the leading controller.  A broker passes it on; any controller names the one that leads."""
-
-    async def ask(of: Cluster) -> None:
-        response = await of.send(request, extra_s=TIMEOUT_MS / 1000)
-        if response.error_code != ErrorCode.NONE:
-            raise KafkaError(ErrorCode.of(response.error_code), response.error_message)
-
-    await (at_leader(cluster, command_config, ask) if at_controllers else ask(cluster))
-
-
-async def at_leader(cluster: Cluster, command_config: str | None, work: Callable[[Cluster], Awaitable[None]]) -> None:
-    """Run `work` on the leading controller, which `cluster` names.  Errors: KafkaError NOT_CONTROLLER if none is known."""
-    told = await Admin(cluster).describe_cluster(endpoint_type=EndpointType.CONTROLLER)
-    leader = next((one for one in told.brokers if one.broker_id == told.controller_id), None)
-    if leader is None:
-        raise KafkaError(ErrorCode.NOT_CONTROLLER, "no controller is known to be active")
-    options = client_options(client_settings(command_config))
-    async with cluster_of(f"{leader.host}:{leader.port}", options) as only:
-        await work(only)
+async def _ask_leader(cluster: Cluster, request: Request[Any]) -> None:
+    """Send the request to the leading controller.  A broker passes it on."""
+    response = await cluster.send(request, extra_s=TIMEOUT_MS / 1000)
+    if response.error_code != ErrorCode.NONE:
+        raise KafkaError(ErrorCode.of(response.error_code), response.error_message)

@@ -161,6 +161,8 @@ class Operator(Client):
         super().__init__(fleet, "10.0.2.1")
 
     may_remove_voters = True
+    unanswered_removals = 0
+    """The removals of voters that may still come: they were asked for, and nobody has answered."""
 
     async def create_topic(self) -> None:
         wanted = CreatableTopic(name=TOPIC, num_partitions=PARTITIONS, replication_factor=3, assignments=[], configs=[])
@@ -190,7 +192,9 @@ class Operator(Client):
     async def remove_voter(self, member: Member) -> None:
         """Remove a voter.  The voter joins again by itself."""
         request = RemoveRaftVoterRequest(cluster_id=CLUSTER_ID, voter_id=member.id, voter_directory_id=member.directory_id)
-        await self.ask(self.anyone(), request)
+        self.unanswered_removals += 1
+        if await self.ask(self.anyone(), request) is not None:
+            self.unanswered_removals -= 1
 
     async def do_something(self) -> Any:
         await self.chance.choice((self.reassign, self.reassign, self.elect_preferred, self.remove_some_voter))()

@@ -346,7 +346,11 @@ class Life:
         return not member.is_controller or self._has_all_voters()
 
     def _has_all_voters(self) -> bool:
-        """Tells whether every node knows all voters.  With one voter removed and another's disk lost, the rest may be no majority."""
+        """Tells whether every node knows all voters, and goes on to.  With one voter removed and another's disk lost, the rest may be no
+        majority.
+        """
+        if self.operator.unanswered_removals:
+            return False
         drivers = [one.shared.driver for one in self.fleet.members.values() if one.shared is not None]
         sets = [driver.node.voters for driver in drivers if hasattr(driver, "node")]
         return len(sets) == len(self.fleet.members) and all(len(one) == len(self.fleet.shape.controller_ids) for one in sets)

@@ -76,7 +76,7 @@ class Life:
             self.world.later(self.chance.random() * 20, self.silence, leader)
 
     def crash_this(self, driver: Driver, life: int) -> None:
-        if driver.node is not None and driver.life == life:
+        if driver.node is not None and driver.life == life and self.world.is_lossy:
             self.world.note(f"{driver.number} crashes soon after it was elected")
             driver.crash()
             self.world.later(self.chance.random() * self.chance.choice((5, 100, 800)), self.restart, driver, driver.life)
@@ -114,9 +114,10 @@ class Life:
         self.world.cuts |= cuts
 
         def turn() -> None:
-            self.lose_disk(lost)
-            self.crash_this(leader, leader.life)
-            self.world.cuts -= cuts
+            if self.world.is_lossy:  # otherwise all is healed meanwhile
+                self.lose_disk(lost)
+                self.crash_this(leader, leader.life)
+                self.world.cuts -= cuts
 
         self.world.later(100 + self.chance.random() * 400, turn)
 

@@ -20,7 +20,7 @@ from moldau.errors import ErrorCode
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.records.compression import Codec
 from moldau.protocol.stored import KeyedRecords
-from moldau.protocol.wire import StoredRecord
+from moldau.protocol.wire import EncodeError, StoredRecord
 from moldau.replication.partition import ALL_IN_SYNC, Partition
 from moldau.replication.waits import ProduceWait
 from moldau.storage.producers.state import AppendOrigin, VerificationGuard
@@ -82,8 +82,12 @@ class PartitionLog:
     def append(
         self, records: list[CoordinatorRecord], producer: ProducerIdAndEpoch | None, guard: object | None, now_ms: int
     ) -> int | ErrorCode:
-        """Append records.  Errors: those of `Partition.append`."""
-        encoded, size = self._encoded(records, now_ms)
+        """Append records.  Errors: those of `Partition.append`; MESSAGE_TOO_LARGE for a field longer than its record can hold."""
+        try:
+            encoded, size = self._encoded(records, now_ms)
+        except EncodeError as error:
+            LOG.warning("%s: %d records were not written: %s", self.partition.topic_partition, len(records), error)
+            return ErrorCode.MESSAGE_TOO_LARGE
         config = self.partition.log.config
         # Half of the allowed size, because a codec may make records larger.
         at_most = min(GATHERED_BYTES, config.max_message_bytes // 2, config.segment_bytes // 2)

@@ -282,7 +282,8 @@ class CoordinatorTopic(Generic[M]):
             shard.close()
             return
         finally:
-            self._loading.pop(index, None)
+            if self._shards.get(index) is shard:  # else the entry is that of a later load
+                self._loading.pop(index, None)
         shard.activate(self._clock.now_ms(), self._clock.monotonic_ms())
         self._set_alarm(shard)
         elapsed_ms = self._clock.monotonic_ms() - started_ms
@@ -297,8 +298,10 @@ class CoordinatorTopic(Generic[M]):
             data = log.read(offset, self._load_bytes, limit_offset=log.log_end_offset, min_one_batch=True)
             if isinstance(data, ErrorCode):
                 raise LoadFailed(offset, data.name)
+            if data.records is None:
+                return  # compaction left no record up to the end
             try:
-                view = memoryview(data.records.read() if data.records is not None else b"")
+                view = memoryview(data.records.read())
                 count = 0
                 for position, header in batches(view):
                     count += self._replay_batch(shard, view[position : position + header.size], partition)

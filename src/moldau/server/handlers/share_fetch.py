@@ -97,7 +97,8 @@ def _session(broker: Broker, context: RequestContext, request: ShareFetchRequest
         if any(one.acknowledgement_batches for topic in request.topics for one in topic.partitions):
             return ErrorCode.INVALID_REQUEST
         begun = sessions.begin(member, wanted, client)
-        client.on_closed[member] = lambda: release_session(broker, member, client)
+        if isinstance(begun, ShareSession):
+            client.on_closed[member] = lambda: release_session(broker, member, client)
         return begun
     session = sessions.at_epoch(member, epoch)
     if epoch != FINAL_EPOCH and not isinstance(session, ErrorCode):

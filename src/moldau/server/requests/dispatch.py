@@ -60,9 +60,9 @@ class Client:
         """Functions to call when the connection is gone."""
 
     def closed(self) -> None:
-        for do in self.on_closed.values():
+        to_do, self.on_closed = self.on_closed, {}
+        for do in to_do.values():
             do()
-        self.on_closed = {}
 
 
 class RequestContext:

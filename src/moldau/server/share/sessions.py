@@ -8,8 +8,8 @@ Guarantees: an epoch is served once; a session belongs to one connection and end
 Source: org.apache.kafka.server.share.session, context; KIP-932.  Called by `handlers/share_fetch.py` and `handlers/share_acknowledge.py`.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Hashable, Iterable
+from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from moldau.errors import ErrorCode
@@ -29,13 +29,18 @@ class MemberKey(NamedTuple):
     member_id: str
 
 
+class Owner(Protocol):
+    """The connection that a session ends with."""
+
+    on_closed: dict[Hashable, Callable[[], None]]
+
+
 class ShareSession:
     """The partitions that one member fetches, and for each whether the next answer must carry it in any case."""
 
     __slots__ = ("epoch", "key", "owner", "partitions")
 
-    def __init__(self, key: MemberKey, wanted: Iterable[SharedKey], owner: object) -> None:
-        """`owner`: any object that stands for the connection."""
+    def __init__(self, key: MemberKey, wanted: Iterable[SharedKey], owner: Owner) -> None:
         self.key: Final = key
         self.owner: Final = owner
         self.epoch = INITIAL_EPOCH + 1
@@ -68,7 +73,7 @@ class ShareSessions:
     def get(self, key: MemberKey) -> ShareSession | None:
         return self._sessions.get(key)
 
-    def begin(self, key: MemberKey, wanted: Iterable[SharedKey], owner: object) -> ShareSession | ErrorCode:
+    def begin(self, key: MemberKey, wanted: Iterable[SharedKey], owner: Owner) -> ShareSession | ErrorCode:
         """Begin a session.  Errors: SHARE_SESSION_LIMIT_REACHED."""
         self._drop(key)
         if len(self._sessions) >= self._max_sessions:
@@ -108,7 +113,9 @@ class ShareSessions:
         return True
 
     def _drop(self, key: MemberKey) -> None:
-        if self._sessions.pop(key, None) is not None:
+        session = self._sessions.pop(key, None)
+        if session is not None:
+            session.owner.on_closed.pop(key, None)
             self._members[key.group_id] -= 1
             if not self._members[key.group_id]:
                 del self._members[key.group_id]

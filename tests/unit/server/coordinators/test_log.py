@@ -54,6 +54,14 @@ def record(group: str, metadata: str = "") -> CoordinatorRecord:
     return commit_record(group, TopicPartition("t", 0), offset=5, leader_epoch=-1, metadata=metadata, now_ms=1_000)
 
 
+def test_a_field_that_its_record_cannot_hold_is_refused_and_the_next_record_is_written(in_room: Callable[..., None]) -> None:
+    async def steps(room: Room) -> None:
+        assert room.append("g" * 40_000) is ErrorCode.MESSAGE_TOO_LARGE
+        assert room.append("g") == 1 and room.lost == 0
+
+    in_room(steps)
+
+
 @pytest.fixture
 def in_room(harness_with: Callable[..., Any]) -> Callable[..., None]:
     def run(steps: Callable[[Room], Any], *, flush_policy: str = "ack", **options: str) -> None:

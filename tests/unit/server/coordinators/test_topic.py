@@ -107,6 +107,39 @@ def name_on_first(topic: CoordinatorTopic[Any]) -> str:
     return next(name for number in count() if topic.partition_for(name := f"g{number}") == 0)
 
 
+async def test_a_coordinator_that_is_led_anew_while_it_loads_can_still_be_given_up(harness: Any, caplog: pytest.LogCaptureFixture) -> None:
+    topic, partition = harness.broker.coordinators.groups, harness.lead(GROUP_TOPIC)
+    for _ in range(10):
+        batch = build_batch([NewRecord(0, KEY, VALUE)] * LOAD_RECORDS_A_TURN)
+        partition.append(batch, acks=1, now_ms=0, origin=AppendOrigin.COORDINATOR)
+    for epoch in (2, 3):
+        partition.leader_epoch = epoch
+        topic.elected(partition)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert topic.is_loading()
+    topic.resigned(0)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert not topic.is_loading() and topic.active_shards() == []
+    assert [each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == []
+
+
+async def test_a_coordinator_loads_a_log_whose_end_compaction_has_emptied(harness: Any) -> None:
+    """Kafka's CoordinatorLoaderImpl ends likewise when a reading gives no record."""
+    topic, partition = harness.broker.coordinators.groups, harness.lead(GROUP_TOPIC)
+    partition.append(build_batch([NewRecord(0, KEY, VALUE)]), acks=1, now_ms=0, origin=AppendOrigin.COORDINATOR)
+    log = partition.log
+    log.roll(0)
+    log._segments.all[0].truncate_to(0)
+    assert log.log_end_offset == 1 and log.read(0, 1 << 20).records is None
+    topic.elected(partition)
+    for _ in range(9):
+        await asyncio.sleep(0)
+    assert len(topic.active_shards()) == 1
+    topic.close()
+
+
 async def load(topic: CoordinatorTopic[Any], partition: Any, *records: tuple[bytes, bytes]) -> CoordinatorTopic[Any]:
     for key, value in records:
         partition.append(build_batch([NewRecord(0, key, value)]), acks=1, now_ms=0, origin=AppendOrigin.COORDINATOR)

@@ -518,6 +518,23 @@ def test_a_delay_before_a_retry(play: Any, batch_of: Any) -> None:
     play(scene, share_retry_delay_ms=1_000)
 
 
+def test_a_connection_remembers_no_more_members_than_have_a_session(play: Any) -> None:
+    """One connection may bring member after member, whether each gets a session or not."""
+
+    async def scene(desk: Desk) -> None:
+        desk.harness.lead("t")
+        for number in range(3):
+            await desk.fetch(member=f"gone-{number}")
+            await desk.fetch(-1, member=f"gone-{number}")
+        for number in range(3):
+            desk.fetch(member=f"stays-{number}")
+        assert [key.member_id for key in desk.context.client.on_closed] == ["stays-0"]
+        desk.context.client.closed()
+        assert len(desk.harness.broker.share_sessions) == 0
+
+    play(scene, max_sessions=1)
+
+
 @pytest.mark.parametrize(("text", "expected"), [("P1D", 86_400_000), ("PT1H2M3.5S", 3_723_500), ("P2DT1S", 172_801_000), ("x", 0)])
 def test_durations(text: str, expected: int) -> None:
     assert duration_ms(text) == expected

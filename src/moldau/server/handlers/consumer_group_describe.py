@@ -5,7 +5,7 @@ Authorises     DESCRIBE on each group, and on the topics that its members read.
 Version notes  1+ says which protocol each member speaks.
 Errors         On a group UNSUPPORTED_VERSION (the protocol is switched off, or group.version is 0),
                INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND (of another protocol too).
-Differs from Kafka: nothing known.
+Differs from Kafka: a group that is named twice is answered once.
 """
 
 from collections.abc import Awaitable

@@ -5,7 +5,7 @@ Authorises     DESCRIBE on each group.
 Behaviour      An unknown group is Dead; so is a group of another protocol.
 Version notes  3+ can show the caller's rights; 6+ answers GROUP_ID_NOT_FOUND for an unknown group (KIP-1043).
 Errors         On a group NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND.
-Differs from Kafka: nothing known.
+Differs from Kafka: a group that is named twice is answered once.
 """
 
 from collections.abc import Awaitable

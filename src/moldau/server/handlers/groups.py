@@ -78,7 +78,11 @@ WholeT = TypeVar("WholeT")
 def ask_each(
     broker: Broker, ask: Callable[[str], AnswerT | Later[AnswerT]], group_ids: list[str], combine: Callable[[list[AnswerT]], WholeT]
 ) -> WholeT | Later[WholeT] | Awaitable[WholeT]:
-    """`combine` of the results of `ask` for each group.  Other requests have their turn between many of them."""
+    """`combine` of the results of `ask` for each group.  Other requests have their turn between many of them.
+
+    A group that is named again is asked once: a short request could name a large group so often that no memory holds the answer.
+    """
+    group_ids = list(dict.fromkeys(group_ids))
     if len(group_ids) <= MANY_GROUPS:
         return gather([ask(group_id) for group_id in group_ids], combine)
 

@@ -8,7 +8,7 @@ Version notes  7+ can insist on stable offsets (KIP-447); 8+ asks for several gr
                10+ names topics by id.
 Errors         NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and those of `GroupMachine.fetch_offsets`; UNKNOWN_TOPIC_ID.
 Differs from Kafka: an offset that was committed to an earlier topic of the same name counts as none in every version; Kafka returns it for
-               topics asked for by name, or for all topics.
+               topics asked for by name, or for all topics.  A group of which all offsets are asked for twice is answered once.
 """
 
 from collections.abc import Awaitable
@@ -70,7 +70,23 @@ def _fetch_groups(
     async def fetch_many() -> OffsetFetchResponse:
         return await answered(gather(await in_pieces(broker.clock, fetch, request.groups), combine))
 
-    return gather(list(map(fetch, request.groups)), combine) if len(request.groups) == 1 else fetch_many()
+    if len(request.groups) == 1:
+        return gather([fetch(request.groups[0])], combine)
+    request.groups = _whole_groups_once(request.groups)
+    return fetch_many()
+
+
+def _whole_groups_once(groups: list[OffsetFetchRequestGroup]) -> list[OffsetFetchRequestGroup]:
+    """The groups without repeated questions for all offsets: the answer to many of them would fit into no memory."""
+    seen: set[str] = set()
+    asked = []
+    for group in groups:
+        if group.topics is None:
+            if group.group_id in seen:
+                continue
+            seen.add(group.group_id)
+        asked.append(group)
+    return asked
 
 
 def _fetch_group(

@@ -4,7 +4,7 @@ Versions       1.
 Authorises     DESCRIBE on each group, and on the topics that its members read.
 Errors         On a group UNSUPPORTED_VERSION (share.version is 0), INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS,
                GROUP_ID_NOT_FOUND (of another protocol too).
-Differs from Kafka: nothing known.
+Differs from Kafka: a group that is named twice is answered once.
 """
 
 from collections.abc import Awaitable

@@ -4,7 +4,7 @@ Versions       0.
 Authorises     DESCRIBE on each group, and on the topics of its topology.
 Errors         On a group UNSUPPORTED_VERSION (the protocol is switched off, or streams.version is 0), INVALID_GROUP_ID, NOT_COORDINATOR,
                COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND (of another protocol too).
-Differs from Kafka: nothing known.
+Differs from Kafka: a group that is named twice is answered once.
 """
 
 from collections.abc import Awaitable

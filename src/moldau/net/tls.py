@@ -64,11 +64,6 @@ class TlsTransport:
     def buffered(self) -> int:
         return self._queued + (self._below.buffered if self._below is not None else 0)
 
-    @property
-    def peer_certificate(self) -> bytes | None:
-        """The peer's certificate in DER; None if it showed none."""
-        return self._tls.getpeercert(binary_form=True)
-
     def write(self, parts: Sequence[Part]) -> None:
         if self._is_closing or self._is_over:
             return

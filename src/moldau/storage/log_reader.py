@@ -43,7 +43,7 @@ class LogReader:
                 upper = min(self._upper_bound(segment, number, position + data.size, end_offset), limit)
                 return data._replace(aborted=self.aborted_transactions(offset, upper))
             number += 1  # compaction left no record there
-        return FetchData(None, offset, segments.active.base_offset, segments.active.size)
+        return FetchData(None, offset, segments.active.size)
 
     def _end_for(self, segment: Segment, number: int, limit: int, end_offset: int) -> int:
         """The position at which the reader must stop in `segment`."""
@@ -101,8 +101,8 @@ def _slice(segment: Segment, offset: int, position: int, end: int, max_bytes: in
         first = segment.batch_size_at(position)
         if first > max_bytes:
             if not min_one_batch:
-                return FetchData(None, offset, segment.base_offset, position)
+                return FetchData(None, offset, position)
             size = first
         else:
             size = max_bytes
-    return FetchData(FileSlice(segment.file, position, size), offset, segment.base_offset, position)
+    return FetchData(FileSlice(segment.file, position, size), offset, position)

@@ -27,7 +27,6 @@ class FetchData(NamedTuple):
     records: FileSlice | None
     """The records; None: there is nothing to read."""
     offset: int
-    segment_base_offset: int
     position: int
     aborted: tuple[AbortedTransaction, ...] = ()
 

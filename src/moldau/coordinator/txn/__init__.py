@@ -1,1 +1,1 @@
-"""◇ Transactions."""
+"""◇ Transactions.  Start at `coordinator`; `state` says which state may follow which."""

@@ -14,8 +14,8 @@ Version notes  8+ names the records that were refused and why; 10+ names the new
 Errors         UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLOWER, INVALID_TOPIC_EXCEPTION (an internal topic),
                INVALID_REQUIRED_ACKS, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT,
                TRANSACTIONAL_ID_AUTHORIZATION_FAILED (a transactional batch without a transactional id), INVALID_TXN_STATE or
-               TRANSACTION_ABORTABLE (a partition that is not part of the transaction), and those of `Log.append_from_client`. Differs from
-               Kafka: a partition without records (null) is refused with INVALID_RECORD; Kafka gives no answer at all.  A codec that does
+               TRANSACTION_ABORTABLE (a partition that is not part of the transaction), and those of `Log.append_from_client`.
+Differs from Kafka: a partition without records (null) is refused with INVALID_RECORD; Kafka gives no answer at all.  A codec that does
                not exist (5, 6, 7) is refused with UNSUPPORTED_COMPRESSION_TYPE, by Kafka with UNKNOWN_SERVER_ERROR.  Bytes behind a batch
                are refused with INVALID_RECORD; Kafka cuts up to eleven of them off, and of more it checks the size.
 """

@@ -10,8 +10,6 @@ Differs from Kafka: a member that reports an older epoch gets its assignment wit
                member has replaced closes that connection.
 """
 
-from typing import Final
-
 from moldau.coordinator.group.machine import GroupMachine
 from moldau.coordinator.group.membership import JOIN_EPOCH, LEAVE_EPOCH
 from moldau.coordinator.group.share import refusal
@@ -23,9 +21,7 @@ from moldau.server.handlers.groups import client_of, close_if_overtaken, serves_
 from moldau.server.requests.broker import Broker
 from moldau.server.requests.dispatch import RequestContext
 from moldau.server.requests.registry import handles
-
-LONGEST_MEMBER_ID: Final = 36
-"""Characters: as many as a UUID is written with."""
+from moldau.server.share.acknowledgements import is_valid_member
 
 
 @handles(ShareGroupHeartbeatRequest)
@@ -52,7 +48,7 @@ def _what_is_wrong(request: ShareGroupHeartbeatRequest) -> str | None:
     """Source: GroupCoordinatorService.throwIfShareGroupHeartbeatRequestIsInvalid, KafkaApis.isMemberIdValid."""
     is_joining = request.member_epoch == JOIN_EPOCH
     checks = (
-        (not 0 < len(request.member_id) <= LONGEST_MEMBER_ID, "Invalid member id in the request."),
+        (not is_valid_member(request.member_id), "Invalid member id in the request."),
         (not request.member_id.strip(), "MemberId can't be empty."),
         (not request.group_id.strip(), "GroupId can't be empty."),
         (request.rack_id is not None and not request.rack_id.strip(), "RackId can't be empty."),

@@ -19,6 +19,7 @@ RENEW_VERSION: Final = 2
 """The version of both requests from which on locks can be renewed (KIP-1222)."""
 NO_ERROR: Final = Refusal(ErrorCode.NONE, "")
 LONGEST_MEMBER_ID: Final = 36
+"""Characters: as many as a UUID is written with."""
 
 
 class AskedBatch(Protocol):

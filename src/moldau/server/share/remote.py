@@ -60,7 +60,7 @@ class RemoteReads:
             return data
         size = len(data.records)
         records = FileSlice(RemoteBytes(data.records), 0, size) if size else None
-        return FetchData(records, offset, offset, 0, data.aborted)
+        return FetchData(records, offset, 0, data.aborted)
 
     def _read(self, _: object) -> None:
         if self._on_read is not None:

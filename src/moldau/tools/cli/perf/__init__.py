@@ -1,1 +1,1 @@
-"""● Measurements of speed: `moldau perf`, and Kafka's performance tools with their options and lines."""
+"""● Measurements of speed: `moldau perf`, and Kafka's performance tools with their options and lines.  Start at `command`."""

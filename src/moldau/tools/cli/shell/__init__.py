@@ -1,1 +1,1 @@
-"""● Comfort on the command line: profiles, completion, watching."""
+"""● Comfort on the command line: profiles, completion, watching.  Start at `profiles`."""

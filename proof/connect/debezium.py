@@ -34,7 +34,7 @@ from moldau.connect.converters.json_schema import schema_to_json
 from moldau.connect.data import Record
 from moldau.pipelines.provision.jars import jar_set
 from proof.connect.postgres import Postgres
-from proof.connect.stories import Story, story
+from proof.connect.stories import LARGE, Story, story
 from proof.kafka.apache import java_command
 from proof.metadata.oracle import compiled
 
@@ -202,7 +202,7 @@ class Schemas:
                 continue
             pair = id(a["schema"]), id(b["schema"])
             if pair not in self._known:
-                self._known[pair] = list(_different(a["schema"], b["schema"], f".{name}.schema"))
+                self._known[pair] = list(differing(a["schema"], b["schema"], f".{name}.schema"))
             found += self._known[pair]
         return found
 
@@ -230,7 +230,7 @@ def differences(theirs: Sequence[Shown], own: Sequence[Shown], begun: Sequence[i
         if _place(their) != _place(our):
             found[f" Debezium {_place(their)}, ours {_place(our)}"] = number
             break
-        for path in (*schemas.different(their, our), *_different(comparable(their), comparable(our))):
+        for path in (*schemas.different(their, our), *differing(comparable(their), comparable(our))):
             if number in behind and path.startswith(SEQUENCE):
                 continue
             found.setdefault(f"{their['topic']}{path}", number)
@@ -261,14 +261,15 @@ def _place(record: Shown) -> tuple[Any, ...]:
     return record["topic"], str(key), value and value["op"], value and value["op"] != "r" and value["source"]["lsn"]
 
 
-def _different(their: Any, our: Any, path: str = "") -> Iterator[str]:
+def differing(their: Any, our: Any, path: str = "") -> Iterator[str]:
+    """The paths at which two trees differ, with both values."""
     if isinstance(their, dict) and isinstance(our, dict):
         for name in sorted({*their, *our}):
-            yield from _different(their.get(name, "(none)"), our.get(name, "(none)"), f"{path}.{name}")
+            yield from differing(their.get(name, "(none)"), our.get(name, "(none)"), f"{path}.{name}")
     elif isinstance(their, list) and isinstance(our, list) and len(their) == len(our):
         for number, (a, b) in enumerate(zip(their, our, strict=True)):
             label = a.get("field", number) if isinstance(a, dict) else number
-            yield from _different(a, b, f"{path}[{label}]")
+            yield from differing(a, b, f"{path}[{label}]")
     elif isinstance(their, float) and isinstance(our, float | int) and math.isclose(their, our, rel_tol=OF_A_FLOAT):
         return  # Java 17 prints more digits of a float than it has (JDK-4511638)
     elif their != our:
@@ -323,12 +324,13 @@ def drop_slot(db: "psycopg.Connection[Any]", slot: str) -> None:
         db.execute("SELECT pg_sleep(0.05)")
 
 
-async def run(stories: int, seed: int) -> int:
+async def run(stories: int, seed: int, large: int | None) -> int:
     """Returns the number of stories that differ."""
     wrong = records = 0
     with Postgres() as server, Debezium() as debezium:
         for number in range(seed, seed + stories):
-            count, found = await compare(server, debezium, story(Random(number)), f"story_{number}")
+            told = story(Random(number), large=large or LARGE, has_large=large is not None)
+            count, found = await compare(server, debezium, told, f"story_{number}")
             records += count
             wrong += bool(found)
             print(f"story {number}: {count} records" + "".join(f"\n  {one}" for one in found), flush=True)
@@ -340,8 +342,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Compare Debezium's records with ours on random stories.")
     parser.add_argument("--stories", type=int, default=10, help="how many stories (10)")
     parser.add_argument("--seed", type=int, default=1, help="the seed of the first story; each next one has the next number (1)")
+    parser.add_argument("--large", type=int, metavar="ROWS", help="each story has one transaction of so many rows")
     options = parser.parse_args()
-    return 1 if asyncio.run(run(options.stories, options.seed)) else 0
+    return 1 if asyncio.run(run(options.stories, options.seed, options.large)) else 0
 
 
 if __name__ == "__main__":

@@ -112,7 +112,8 @@ _BEYOND: Final = re.compile("BC|infinity|20000-")
 LARGE: Final = 20_000
 
 
-def story(random: Random, *, steps: int = 60, large: int = LARGE) -> Story:
+def story(random: Random, *, steps: int = 60, large: int = LARGE, has_large: bool = False) -> Story:
+    """`large`: the rows of the one large transaction, which three stories of ten have, or each with `has_large`."""
     before = [
         "CREATE EXTENSION hstore", "CREATE EXTENSION citext", "CREATE EXTENSION ltree",
         "CREATE TYPE mood AS ENUM ('very sad', 'ok')", "CREATE DOMAIN positive AS int CHECK (value > 0)",
@@ -125,7 +126,7 @@ def story(random: Random, *, steps: int = 60, large: int = LARGE) -> Story:
         before += table.made()
         before += [table.inserted(before_christ=False) for _ in range(random.randrange(4))]
     found = [_step(random, random.choice(tables)) for _ in range(steps)]
-    if random.random() < 0.3:
+    if random.random() < 0.3 or has_large:
         found.insert(random.randrange(steps), _several([f"INSERT INTO gamma (a) SELECT n FROM generate_series(1, {large}) n"]))
     return Story(before, found, options)
 

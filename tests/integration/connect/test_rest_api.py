@@ -19,6 +19,8 @@ from proof.kafka.apache import ApacheKafka
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.timeout(900)]
 LINES = "one\ntwo\nthree\n"
 AT_LEAST = 150
+JAVAS_FAULT = "/connectors/s/tasks/9/restart"
+"""Kafka's worker alone answers 204 to this, and lists a task that nobody configured, FAILED with a NullPointerException, from then on."""
 
 
 def ask(client: httpx.Client, step: Step, *, forgives: int) -> httpx.Response:
@@ -42,11 +44,11 @@ def ask(client: httpx.Client, step: Step, *, forgives: int) -> httpx.Response:
         time.sleep(0.1)
 
 
-def dialogue(url: str, folder: Path, forgives: int) -> Iterator[tuple[str, Any]]:
+def dialogue(url: str, folder: Path, forgives: int, without: str) -> Iterator[tuple[str, Any]]:
     folder.mkdir()
     (folder / "in.txt").write_text(LINES, encoding="utf-8")
     with httpx.Client(base_url=url, timeout=100) as client:
-        for step in steps(folder):
+        for step in (one for one in steps(folder) if one.path != without):
             yield str(step).replace(str(folder), "FOLDER"), shown(ask(client, step, forgives=forgives), str(folder))
 
 
@@ -59,7 +61,9 @@ def test_every_answer_is_the_java_workers(tmp_path: Path, connectors: dict[str, 
         WorkerProcess(broker.bootstrap, connectors=connectors) as own,
         ThreadPoolExecutor(2) as pool,
     ):
-        theirs, ours = pool.map(lambda one: list(dialogue(*one)), [(java.url, tmp_path / "java", 3), (own.url, tmp_path / "own", 0)])
+        without = "" if connectors is None else JAVAS_FAULT
+        both = [(java.url, tmp_path / "java", 3, without), (own.url, tmp_path / "own", 0, without)]
+        theirs, ours = pool.map(lambda one: list(dialogue(*one)), both)
     assert len(theirs) >= AT_LEAST
     different = [(step, expected, got) for (step, expected), (_, got) in zip(theirs, ours, strict=True) if expected != got]
     assert not different, "\n\n".join(f"{step}\n  Java: {expected}\n  ours: {got}" for step, expected, got in different)

@@ -45,6 +45,7 @@ COMMANDS: Final = {
 TWINS: Final = {
     "kafka-topics": Command(f"{_KAFKAS}.topics", "kafka-topics.sh"),
     "kafka-configs": Command(f"{_KAFKAS}.configs", "kafka-configs.sh"),
+    "kafka-client-metrics": Command(f"{_KAFKAS}.client_metrics", "kafka-client-metrics.sh"),
     "kafka-storage": Command(f"{_OURS}.storage", "kafka-storage.sh"),
     "kafka-console-producer": Command(f"{_KAFKAS}.console_producer", "kafka-console-producer.sh"),
     "kafka-console-consumer": Command(f"{_KAFKAS}.console_consumer", "kafka-console-consumer.sh"),

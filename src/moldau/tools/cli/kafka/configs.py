@@ -66,6 +66,8 @@ def main(arguments: list[str]) -> int:
         raise parser.usage_error("Command must include exactly one action: --describe, --alter")
     if options.bootstrap_server is None and options.bootstrap_controller is None:
         raise Failure("Either --bootstrap-server or --bootstrap-controller must be specified.")
+    if options.bootstrap_server is not None and options.bootstrap_controller is not None:
+        raise Failure("Only one of --bootstrap-server or --bootstrap-controller can be specified")
     options.bootstrap_server = options.bootstrap_server or options.bootstrap_controller
     entity = entity_of(options)
     if options.alter and not (options.add_config or options.add_config_file or options.delete_config):
@@ -87,6 +89,7 @@ def _parser() -> KafkaParser:
     parser = KafkaParser(
         "kafka-configs",
         "Show and change settings of topics, brokers, groups and metrics subscriptions, as kafka-configs.sh does.",
+        repeatable=("entity-type", "entity-name"),
         examples=[
             "--bootstrap-server localhost:9092 --describe --topic orders --all",
             "--bootstrap-server localhost:9092 --alter --topic orders --add-config retention.ms=60000,cleanup.policy=[compact,delete]",
@@ -214,6 +217,9 @@ def parse_added(text: str) -> dict[str, str]:
     for part in filter(None, (part.strip() for part in _BRACKETED.split(text))):
         key, equals, value = part.partition("=")
         if not equals:
-            raise Failure('requirement failed: Invalid entity config: all configs to be added must be in the format "key=val".')
+            raise Failure(
+                'requirement failed: Invalid entity config: all configs to be added must be in the format "key=val" '
+                'or "key=[val1,val2]" to group values which contain commas.'
+            )
         pairs[key.strip()] = value.strip().removeprefix("[").removesuffix("]")
     return pairs

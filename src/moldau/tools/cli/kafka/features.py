@@ -128,6 +128,8 @@ def asked_levels(options: argparse.Namespace) -> Mapping[str, int]:
     if options.action == "disable":
         levels = dict.fromkeys(options.feature, 0)
     else:
+        if options.metadata is not None:
+            print(" `metadata` flag is deprecated and may be removed in a future release.")
         release = options.release_version or options.metadata
         if release is not None:
             if options.feature and options.release_version:
@@ -136,9 +138,8 @@ def asked_levels(options: argparse.Namespace) -> Mapping[str, int]:
         for text in options.feature:
             name, equals, level = text.partition("=")
             if not equals or not level.strip().isdigit():
-                raise Failure(
-                    f"Can't parse feature=level string {text}: equals sign not found." if not equals else f"{level!r} is not a level"
-                )
+                why = f"unable to parse {level} as a short." if equals else "equals sign not found."
+                raise Failure(f"Can't parse feature=level string {text}: {why}")
             levels[name.strip()] = int(level)
     if not levels:
         raise Failure(f"You must specify at least one feature to {options.action}")
@@ -149,6 +150,6 @@ def release_levels(release: str, *, only_metadata: bool) -> dict[str, int]:
     level = level_of_release(release)
     if level is None:
         names = ", ".join(name for number, name in RELEASES.items() if number <= LATEST_LEVEL)
-        raise Failure(f"Unknown metadata.version '{release}'", f"Known: {names}")
+        raise Failure(f"Unknown metadata.version '{release}'. Supported metadata.version are: {names}")
     levels = {METADATA_VERSION: level}
     return levels if only_metadata else levels | {name: default_level(name, level) for name in FEATURES}

@@ -47,7 +47,9 @@ async def _change(options: argparse.Namespace, change: Callable[..., Awaitable[s
 
 
 def _describe(options: argparse.Namespace) -> Work:
-    if options.status == options.replication:
+    if options.status and options.replication:
+        raise Failure("Only one of --status or --replication should be specified with describe sub-command")
+    if not options.status and not options.replication:
         raise Failure("One of --status or --replication must be specified with describe sub-command")
     if options.human_readable and options.status:
         raise Failure("The option --human-readable is only supported along with --replication")

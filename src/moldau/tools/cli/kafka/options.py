@@ -1,7 +1,9 @@
 """◇ The common parts of Kafka's tools: their common options, their deprecated spellings, and how they match topic names."""
 
+import argparse
 import re
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -15,8 +17,34 @@ KAFKA_VERSION: Final = "4.3.1"
 class KafkaParser(Parser):
     """A tool's options, and its complaints in Kafka's words."""
 
-    def __init__(self, tool: str, description: str, *, examples: Iterable[str] = (), **rest: Any) -> None:
+    def __init__(
+        self,
+        tool: str,
+        description: str,
+        *,
+        examples: Iterable[str] = (),
+        repeatable: Iterable[str] = (),
+        takes_last: bool = False,
+        **rest: Any,
+    ) -> None:
+        """`repeatable` are options that may be given several times; `takes_last`: all may be, and the last one counts."""
         super().__init__(f"moldau {tool}", description, examples=[f"moldau {tool} {example}" for example in examples], **rest)
+        self._repeatable: Final = frozenset(repeatable)
+        self._takes_last: Final = takes_last
+
+    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        """Refuses an option that is given twice where one counts: it would act on the second alone."""
+        given = [word.partition("=")[0] for word in (sys.argv[1:] if args is None else args)]
+        is_checked = not self._takes_last and self._subparsers is None
+        for action in self._actions if is_checked else ():
+            name = action.option_strings[-1].lstrip("-") if action.option_strings else ""
+            counts_once = isinstance(action, argparse._StoreAction) and name not in self._repeatable
+            if name and counts_once and sum(word in action.option_strings for word in given) > 1:
+                raise Failure(f"Found multiple arguments for option {name}, but you asked for only one")
+        return super().parse_args(args, namespace)
+
+    def conflict(self, option: str, other: str) -> Failure:
+        return self.usage_error(f'Option "[{option}]" can\'t be used with option "[{other}]"')
 
     def add_common(self) -> None:
         """--bootstrap-server, --command-config, --version."""

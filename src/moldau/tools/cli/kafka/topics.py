@@ -18,10 +18,23 @@ from moldau.protocol.messages.describe_topic_partitions import (
 from moldau.protocol.messages.list_partition_reassignments import OngoingPartitionReassignment
 from moldau.tools.cli.connecting import on_cluster
 from moldau.tools.cli.failure import Failure
+from moldau.tools.cli.kafka.group_tools.common import given_of
 from moldau.tools.cli.kafka.options import KafkaParser, TopicFilter
 from moldau.types import ZERO_UUID, TopicPartition, uuid_from_text, uuid_to_text
 
 ACTIONS: Final = ("create", "list", "alter", "describe", "delete")
+REPORTS: Final = ("under-replicated-partitions", "under-min-isr-partitions", "at-min-isr-partitions", "unavailable-partitions")
+ALLOWED: Final = {
+    "config": ("alter", "create"),
+    "partitions": ("alter", "create"),
+    "replication-factor": ("create",),
+    "replica-assignment": ("alter", "create"),
+    **dict.fromkeys((*REPORTS, "topics-with-overrides"), ("describe",)),
+    "if-exists": ("alter", "delete", "describe"),
+    "if-not-exists": ("create",),
+    "exclude-internal": ("list", "describe"),
+}
+"""The actions of each option that not all of them take."""
 MAX_REPLICATION_FACTOR: Final = 32767
 COLLISION_WARNING: Final = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
@@ -32,16 +45,7 @@ COLLISION_WARNING: Final = (
 def main(arguments: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
-    if sum(getattr(options, action) for action in ACTIONS) != 1:
-        raise parser.usage_error("Command must include exactly one action: --list, --describe, --create, --alter or --delete")
-    if options.bootstrap_server is None:
-        raise parser.usage_error("--bootstrap-server must be specified")
-    if (options.create or options.alter or options.delete) and options.topic is None:
-        raise parser.missing("topic")
-    if options.alter and options.partitions is None:
-        raise parser.missing("partitions")
-    if options.replica_assignment and options.create and (options.partitions is not None or options.replication_factor is not None):
-        raise parser.usage_error("--replica-assignment cannot be used with --partitions or --replication-factor")
+    check(parser, options)
 
     async def work(cluster: Cluster) -> int:
         await Tool(Admin(cluster), options).run()
@@ -54,6 +58,38 @@ def main(arguments: list[str]) -> int:
         print(f"Error while executing topic command : {failure.what}")
         print(f"moldau: {failure}", file=sys.stderr)
         return 1
+
+
+def check(parser: KafkaParser, options: argparse.Namespace) -> None:
+    """Kafka's rules, in its words.  Errors: Failure."""
+    given = given_of(options, (*ACTIONS, *ALLOWED))
+    actions = [action for action in ACTIONS if action in given]
+    if len(actions) != 1:
+        raise parser.usage_error("Command must include exactly one action: --list, --describe, --create, --alter or --delete")
+    action = actions[0]
+    if options.bootstrap_server is None:
+        raise parser.usage_error("--bootstrap-server must be specified")
+    if action == "describe" and options.if_exists and options.topic is None and options.topic_id is None:
+        raise parser.usage_error("--topic or --topic-id is required to describe a topic")
+    if action in ("create", "alter", "delete") and options.topic is None:
+        raise parser.missing("topic")
+    if action == "alter" and options.config:
+        raise parser.usage_error(
+            'Option combination "[[config], [bootstrap-server]]" can\'t be used with option "[alter]" '
+            "(To alter topic configurations, the kafka-configs tool can be used.)"
+        )
+    if action == "alter" and options.partitions is None:
+        raise parser.missing("partitions")
+    for name in given:
+        if name in ALLOWED and action not in ALLOWED[name]:
+            raise parser.conflict(name, action)
+    if action == "create" and "replica-assignment" in given:
+        for name in ("partitions", "replication-factor"):
+            if name in given:
+                raise parser.conflict("replica-assignment", name)
+    for name in REPORTS:
+        if name in given and options.topics_with_overrides:
+            raise parser.conflict(name, "topics-with-overrides")
 
 
 def _parser() -> KafkaParser:
@@ -123,8 +159,7 @@ class Tool:
         print(f"Created topic {options.topic}.")
 
     async def list(self) -> None:
-        for name in await self._names(must_exist=False):
-            print(name)
+        print("\n".join(await self._names(must_exist=False)))
 
     async def alter(self) -> None:
         placed = parse_assignment(self.options.replica_assignment) if self.options.replica_assignment else None

@@ -52,6 +52,7 @@ def _parser() -> KafkaParser:
     parser = KafkaParser(
         "kafka-producer-perf-test",
         "Measure how fast records can be sent, as kafka-producer-perf-test.sh does.",
+        takes_last=True,
         examples=["--bootstrap-server localhost:9092 --topic perf --num-records 1000000 --record-size 100 --throughput -1"],
     )
     add = parser.add_argument

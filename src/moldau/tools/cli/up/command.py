@@ -34,13 +34,16 @@ def main(arguments: list[str]) -> int:
     started_s = time.monotonic()
     options = _parser().parse_args(arguments)
     folder = Path(options.dir)
+    if options.replace is not None and options.brokers == 1:
+        raise Failure("--replace is for a cluster", "Say --brokers N, too")
     if options.brokers != 1:
         from moldau.tools.cli.up import cluster
 
         return cluster.main(options)
-    if (folder / "node-1").exists():
-        count = max(2, len(list(folder.glob("node-*"))))
-        raise Failure(f"{folder} holds a cluster", f"Say --brokers {count}, or choose another folder with --dir")
+    if any(folder.glob("node-[1-9]")):
+        from moldau.tools.cli.up.folder import cluster_size
+
+        raise Failure(f"{folder} holds a cluster", f"Say --brokers {cluster_size(folder) or 'N'}, or choose another folder with --dir")
     from moldau.tools.cli.node import load_config, run_node, set_up_logging
 
     set_up_logging(logging.INFO if options.verbose else logging.WARNING)
@@ -72,6 +75,9 @@ def _parser() -> Parser:
     parser.add_argument("--port", type=int, metavar="N", help=f"the port for clients ({DEFAULT_PORT}, or the one in its settings)")
     parser.add_argument("--host", metavar="NAME", help=f"the host for clients, to listen on ({DEFAULT_HOST}, or the one in its settings)")
     parser.add_argument("--brokers", type=int, default=1, metavar="N", help="number of nodes, each a process of its own (%(default)s)")
+    parser.add_argument(
+        "--replace", type=int, metavar="ID", help="with --brokers: make a node anew that lost its folder; the others fill it"
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="all log lines, not only warnings")
     return parser
 

@@ -19,15 +19,15 @@ def checked_port(port: int) -> int:
 
 
 @contextmanager
-def held_ports(host: str, ports: Iterable[int]) -> Iterator[None]:
+def held_ports(host: str, ports: Iterable[int], *, way_out: str = "Choose other ports with --port") -> Iterator[None]:
     """Holds ports on which nodes will listen, so that `free_ports` gives none of them.  Errors: Failure if one cannot be had."""
     with ExitStack() as held:
         for port in ports:
             try:
                 held.enter_context(socket.create_server((host, port)))
             except OSError as error:
-                reason = (error.strerror or str(error)).lower()
-                raise Failure(f"cannot listen on {host}:{port}: {reason}", "Choose other ports with --port") from error
+                reason = (error.strerror or str(error)).partition(" (while ")[0].lower()  # Python names the address again behind it
+                raise Failure(f"cannot listen on {host}:{port}: {reason}", way_out) from error
         yield
 
 

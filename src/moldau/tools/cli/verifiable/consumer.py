@@ -36,6 +36,7 @@ def _parser() -> KafkaParser:
     parser = KafkaParser(
         "kafka-verifiable-consumer",
         "Read as a member of a group and print, as JSON, all that happens, as kafka-verifiable-consumer.sh does.",
+        takes_last=True,
         examples=["--bootstrap-server localhost:9092 --topic t --group-id g --max-messages 1000"],
     )
     add = parser.add_argument

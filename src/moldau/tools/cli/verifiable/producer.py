@@ -30,6 +30,7 @@ def _parser() -> KafkaParser:
     parser = KafkaParser(
         "kafka-verifiable-producer",
         "Send rising numbers and print, as JSON, the outcome of each, as kafka-verifiable-producer.sh does.",
+        takes_last=True,
         examples=["--bootstrap-server localhost:9092 --topic t --max-messages 1000 --throughput 100"],
     )
     add = parser.add_argument

@@ -26,6 +26,7 @@ from moldau.tools.cli.kafka.java_errors import java_error
 from moldau.tools.cli.kafka.metadata_quorum import replication_lines, status_lines
 from moldau.tools.cli.kafka.options import TopicFilter
 from moldau.tools.cli.kafka.topics import PartitionLine, parse_assignment, topic_line
+from moldau.tools.cli.main import main as moldau
 from moldau.types import TopicPartition
 
 DIRECTORY = UUID(int=0xABC << 64)
@@ -242,3 +243,46 @@ def test_offsets_from_json(tmp_path: object) -> None:
         path.write_text(text)
         with pytest.raises(Failure, match=reason):
             read_offsets(str(path))
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("kafka-topics --list --under-replicated-partitions", 'Option "[under-replicated-partitions]" can\'t be used with option "[list]"'),
+        ("kafka-topics --create --topic t --if-exists", 'Option "[if-exists]" can\'t be used with option "[create]"'),
+        ("kafka-topics --delete --topic t --if-not-exists", 'Option "[if-not-exists]" can\'t be used with option "[delete]"'),
+        ("kafka-topics --delete --topic a --topic b", "Found multiple arguments for option topic, but you asked for only one"),
+        (
+            "kafka-topics --create --topic t --replica-assignment 1:2 --partitions 1",
+            '"[replica-assignment]" can\'t be used with option "[partitions]"',
+        ),
+        ("kafka-topics --alter --topic t --config retention.ms=5", "(To alter topic configurations, the kafka-configs tool can be used.)"),
+        ("kafka-topics --describe --if-exists", "--topic or --topic-id is required to describe a topic"),
+        (
+            "kafka-topics --describe --unavailable-partitions --topics-with-overrides",
+            'can\'t be used with option "[topics-with-overrides]"',
+        ),
+        (
+            "kafka-configs --describe --topic t --bootstrap-controller x:1",
+            "Only one of --bootstrap-server or --bootstrap-controller can be",
+        ),
+        ("kafka-metadata-quorum describe --status --replication", "Only one of --status or --replication should be specified"),
+        (
+            "kafka-features upgrade --feature group.version=x",
+            "Can't parse feature=level string group.version=x: unable to parse x as a short.",
+        ),
+        ("kafka-features upgrade --release-version 9.9", "Unknown metadata.version '9.9'. Supported metadata.version are: 3.3-IV3, "),
+        ("kafka-client-metrics --list --describe", "Command must include exactly one action: --alter, --delete, --describe or --list."),
+        ("kafka-client-metrics --list --name a", 'Option "[list]" can\'t be used with option "[name]"'),
+        ("kafka-client-metrics --delete --name a --interval 5", 'Option "[delete]" can\'t be used with option "[interval]"'),
+        ("kafka-client-metrics --alter", "One of --name or --generate-name must be specified with --alter."),
+        ("kafka-client-metrics --alter --name a --generate-name", "One of --name or --generate-name must be specified with --alter."),
+        ("kafka-client-metrics --alter --name a --interval x", "Invalid interval value. Enter an integer, or leave empty to reset."),
+        ("kafka-client-metrics --delete", "A client metrics resource name must be specified with --delete."),
+    ],
+)
+def test_what_options_rule_out_is_said_in_kafkas_words(command: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    tool, *arguments = command.split()
+    # Port 1 is nobody's: a tool that asked the cluster would say that it cannot be reached.
+    assert moldau([tool, "--bootstrap-server", "127.0.0.1:1", *arguments]) == 1
+    assert said in capsys.readouterr().err

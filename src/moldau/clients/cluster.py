@@ -66,6 +66,10 @@ class Unreachable(Exception):
     """No broker answers at these addresses."""
 
 
+class NoSuchNode(Unreachable):
+    """The cluster answers, and has no node with this id."""
+
+
 Connect = Callable[[str, int], Awaitable[Channel]]
 
 
@@ -286,7 +290,7 @@ class Cluster:
             await (self._find_controllers() if self.is_at_controllers else self.refresh([]))
             node = self.view.nodes.get(node_id)
         if node is None:
-            raise Unreachable(f"the cluster has no {kind} {node_id}")
+            raise NoSuchNode(f"the cluster has no {kind} {node_id}")
         try:
             return await self._open((node.host, node.port))
         except OSError as error:

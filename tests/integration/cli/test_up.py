@@ -100,6 +100,21 @@ def test_a_second_start_on_its_folder_is_refused_and_harms_nothing(up: Up, ports
     assert moldau("topics", "create", "still", "-b", f"localhost:{up.port}").returncode == 0
 
 
+def test_a_reader_that_is_gone_ends_a_command_in_silence(up: Up) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [*MOLDAU, "kafka-cluster", "cluster-id", "--bootstrap-server", f"localhost:{up.port}"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}  # the print itself fails, while the connection is open
+    ended = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=WITHIN_S, check=False, env=environment)
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_a_broker_that_the_cluster_does_not_have_is_named(up: Up) -> None:
+    said = moldau("kafka-configs", "--bootstrap-server", f"localhost:{up.port}", "--describe", "--broker", "9", "--all").stderr
+    assert said.startswith("moldau: the cluster has no broker 9.")
+
+
 def test_a_busy_port_is_one_line(up: Up, tmp_path: Path) -> None:
     other = moldau("up", "--dir", str(tmp_path / "other"), "--port", str(up.port))
     assert other.returncode == 1

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import os
+import select
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -10,7 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from moldau.clients.cluster import Cluster, Unreachable
+from moldau.clients.cluster import Cluster, NoSuchNode, Unreachable
 from moldau.clients.connecting import cluster_of
 from moldau.clients.options import ClientOptions, OptionError, parse_options
 from moldau.errors import ErrorCode, KafkaError
@@ -58,6 +59,8 @@ def run(bootstrap: str, work: Work, settings: ClientSettings = ClientSettings(),
 
     try:
         return asyncio.run(session())
+    except NoSuchNode as error:
+        raise Failure(str(error), "`moldau kafka-cluster list-endpoints` shows those that it has") from error
     except Unreachable as error:
         raise Failure(f"no broker can be reached: {error}", "Is one running there? `moldau up` starts one on localhost:9092") from error
     except OptionError as error:
@@ -68,7 +71,19 @@ def run(bootstrap: str, work: Work, settings: ClientSettings = ClientSettings(),
     except KafkaError as error:
         raise in_words(error) from error
     except OSError as error:
+        if isinstance(error, BrokenPipeError) and output_is_gone():
+            raise  # not the connection's: `main` ends in silence
         raise Failure(f"the connection failed: {error}", "The broker's log says more") from error
+
+
+def output_is_gone() -> bool:
+    """Whether the reader of standard output, such as head(1), is gone."""
+    poll = select.poll()
+    try:
+        poll.register(sys.stdout.fileno(), 0)
+    except (OSError, ValueError):  # standard output is no file
+        return False
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def in_words(error: KafkaError) -> Failure:

@@ -79,6 +79,21 @@ def test_a_throttled_move_keeps_its_rate_and_finishes(cluster: Cluster, tmp_path
     assert limits(admin) == {}
 
 
+def test_the_limit_stays_while_another_plan_moves(cluster: Cluster, tmp_path: Path) -> None:
+    admin = filled(cluster, tmp_path / "plan.json")
+    at = ("--bootstrap-server", cluster.bootstrap)
+    moving, done = (("--reassignment-json-file", str(tmp_path / f"{name}.json")) for name in ("plan", "done"))
+    assert ours("kafka-topics", *at, "--create", "--topic", "resting", "--replica-assignment", "1:2").exit_code == 0
+    row = {"topic": "resting", "partition": 0, "replicas": [1, 2]}
+    (tmp_path / "done.json").write_text(json.dumps({"version": 1, "partitions": [row]}))
+    assert ours("kafka-reassign-partitions", *at, *moving, "--execute", "--throttle", "1000").exit_code == 0
+    said = ours("kafka-reassign-partitions", *at, *done, "--verify").out
+    assert "Reassignment of partition resting-0 is completed." in said and "Clearing" not in said
+    assert {value for key, value in limits(admin).items() if key.endswith("rate")} == {"1000"}
+    assert ours("kafka-reassign-partitions", *at, *moving, "--cancel").exit_code == 0
+    assert limits(admin) == {}
+
+
 @pytest.mark.java
 def test_kafkas_tool_raises_the_limit_of_a_move_and_takes_it_away(cluster: Cluster, tmp_path: Path) -> None:
     admin = filled(cluster, tmp_path / "plan.json")

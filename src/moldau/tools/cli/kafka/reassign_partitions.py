@@ -261,7 +261,8 @@ async def _verify(admin: Admin, options: argparse.Namespace) -> None:
         print(plans.partition_line(where, current.get(where, []), target, is_moving=where in ongoing))
     folders = await admin.partitions.folders_of(plan.folders)
     print("\n".join(plans.replica_line(one, folders[one], plan.folders[one]) for one in sorted(folders, key=_by_broker)))
-    is_moving = any(where in ongoing for where, _ in plan.brokers) or any(one.future is not None for one in folders.values())
+    # The limits are those of all moves: while any partition moves, also one of another plan, they stay.
+    is_moving = bool(ongoing) or any(one.future is not None for one in folders.values())
     if not is_moving and not options.preserve_throttles:
         await _clear_throttles(admin, plan)
 

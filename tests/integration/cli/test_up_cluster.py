@@ -60,7 +60,7 @@ class Up:
     def wait_for_text(self, text: str) -> None:
         self.wait_for(lambda: text in self.text)
 
-    def signal(self, how: signal.Signals) -> None:
+    def send(self, how: signal.Signals) -> None:
         self._process.send_signal(how)
 
     def end(self, how: signal.Signals) -> int:
@@ -167,7 +167,7 @@ def test_what_happens_to_a_node_is_one_line(tmp_path: Path, port: int) -> None:
     (line,) = [one for one in first.text.splitlines() if one.startswith("node-2 ")]
     assert line.startswith("node-2 was killed by SIGKILL: the other nodes go on.") and f"moldau serve {folder}/node-2/" in line
     os.kill(node_of(folder, 1), signal.SIGSTOP)
-    first.signal(signal.SIGINT)
+    first.send(signal.SIGINT)
     first.wait_for_text("Stopping 2 nodes")
     assert first.end(signal.SIGINT) == 1
 

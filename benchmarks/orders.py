@@ -47,6 +47,20 @@ def judge(ledger: Ledger, query: StreamingQuery, count: int) -> None:
         assert time.monotonic() < deadline, f"{len(ledger.verdicts)} of {count} verdicts"
 
 
+def newest_batch(query: StreamingQuery) -> int:
+    progress = query.lastProgress
+    return -1 if progress is None else progress.batchId
+
+
+def spent(before: dict[str, float], after: dict[str, float], among: int) -> dict[str, float]:
+    """Milliseconds of CPU by kind of process, for each of so many."""
+    return {kind: (seconds - before.get(kind, 0)) * 1000 / among for kind, seconds in after.items()}
+
+
+def said(each: dict[str, float]) -> str:
+    return ", ".join(f"{kind} {ms:.2f}" for kind, ms in each.items()) + f" = {sum(each.values()):.2f}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("broker", choices=["ours", "apache"])
@@ -55,6 +69,7 @@ def main() -> None:
     parser.add_argument("--steady", type=int, default=1_500)
     parser.add_argument("--rate", type=float, default=100.0, help="orders a second of the steady stream")
     parser.add_argument("--trigger-ms", type=int, default=500)
+    parser.add_argument("--conf", action="append", default=[], help="a setting of Spark's session, name=value; may be given often")
     told = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="bench-orders-"))
     broker: NodeProcess = BrokerProcess() if told.broker == "ours" else ApacheKafka()
@@ -62,7 +77,9 @@ def main() -> None:
     catalogue = retail.catalogue()
     with broker:
         topics = Topics()
-        spark = open_session("orders", master="local[2]", log_file=folder / "spark.log")
+        spark = open_session(
+            "orders", master="local[2]", log_file=folder / "spark.log", settings=dict(one.split("=", 1) for one in told.conf)
+        )
         service = OrderService(broker.bootstrap, topics, partitions=PARTITIONS)
         ends = Ends(broker.bootstrap, str(folder / "checkpoint"), trigger_ms=told.trigger_ms)
         query = job.start(spark, job.JobConfig(ends, catalogue, topics))
@@ -74,10 +91,9 @@ def main() -> None:
             service.send(sent[told.warm_up : told.warm_up + told.flood])
             judge(ledger, query, told.warm_up + told.flood)
             took_s = time.perf_counter() - begun
-            used = {kind: seconds - before.get(kind, 0) for kind, seconds in cpu_by_kind(broker.pid).items()}
             print(f"flood of {told.flood}: {told.flood / took_s:,.0f} orders/s, load {os.getloadavg()[0]:.0f}")
-            each = {kind: seconds * 1000 / told.flood for kind, seconds in used.items()}
-            print("CPU ms an order:", ", ".join(f"{kind} {ms:.2f}" for kind, ms in each.items()), f"= {sum(each.values()):.2f}")
+            each = spent(before, cpu_by_kind(broker.pid), told.flood)
+            print("CPU ms an order:", said(each))
             threads = {name: (s - of_threads.get(name, 0)) * 1000 / told.flood for name, s in cpu_by_thread(jvm).items()}
             most = sorted(threads.items(), key=lambda one: -one[1])[:SHOWN_THREADS]
             print("of the JVM's, by thread:", ", ".join(f"{name} {ms:.2f}" for name, ms in most))
@@ -90,13 +106,16 @@ def main() -> None:
                     print(f"  micro-batch {progress.batchId}: {told_of}", progress.durationMs)
             rest = sent[told.warm_up + told.flood :]
             sender = Thread(target=service.send, args=(rest,), kwargs={"rate": told.rate}, daemon=True)
+            before, first, begun = cpu_by_kind(broker.pid), newest_batch(query), time.perf_counter()
             sender.start()
             judge(ledger, query, len(sent))
             sender.join()
+            batches, took_s = newest_batch(query) - first, time.perf_counter() - begun
             newest = [one.order.order_id for one in sent[told.warm_up + told.flood :] if one.order]
             waited = [(ledger.verdicts[one].judged_ms - ledger.verdicts[one].created_ms) / 1000 for one in newest]
             shown = ", ".join(f"p{share * 100:.0f} {quantile(waited, share):.2f} s" for share in (0.5, 0.99))
-            print(f"steady at {told.rate:g}/s: {shown}, load {os.getloadavg()[0]:.0f}")
+            print(f"steady at {told.rate:g}/s: {shown}, load {os.getloadavg()[0]:.0f}; {batches} micro-batches in {took_s:.0f} s")
+            print("CPU ms a micro-batch:", said(spent(before, cpu_by_kind(broker.pid), batches)))
             while ledger.read(1.0):
                 pass
             differences = oracle.differences(oracle.expect(sent, catalogue, *ledger.freed).orders, ledger.outcomes())

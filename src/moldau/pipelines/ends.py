@@ -15,7 +15,7 @@ TRIGGER_MS = 500
 class Ends:
     bootstrap_servers: str
     checkpoint: str  # a folder or URL that outlives the driver; a query goes on from it
-    max_records_per_batch: int = MAX_RECORDS_PER_BATCH
+    max_records_per_batch: int = MAX_RECORDS_PER_BATCH  # of each topic
     security: Mapping[str, str] = field(default_factory=dict)  # kafka.security.protocol and options like it, for both ends
     trigger_ms: int = TRIGGER_MS
 
@@ -27,15 +27,18 @@ class Ends:
         """The checkpoint of the query of this name."""
         return f"{self.checkpoint.rstrip('/')}/{name}"
 
-    def read(self, spark: SparkSession, topic: str) -> DataFrame:
-        """Read committed records from the first on.  A record that vanished before it was read fails the query."""
+    def read(self, spark: SparkSession, *topics: str) -> DataFrame:
+        """Read committed records from the first on.  A record that vanished before it was read fails the query.
+
+        A source costs each micro-batch more than its topics do.
+        """
         return (
             spark.readStream.format("moldau")
             .options(**self._servers())
-            .option("subscribe", topic)
+            .option("subscribe", ",".join(topics))
             .option("startingOffsets", "earliest")
             .option("kafka.isolation.level", "read_committed")
-            .option("maxOffsetsPerTrigger", self.max_records_per_batch)
+            .option("maxOffsetsPerTrigger", self.max_records_per_batch * len(topics))
             .load()
         )
 

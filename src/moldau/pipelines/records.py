@@ -5,7 +5,8 @@ that raises `Malformed`; whatever it meets, a row comes out of it, and no row en
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -24,36 +25,53 @@ RECORDS = "topic STRING, key BINARY, value BINARY, partition INT, reason STRING,
 Parser = Callable[[bytes | None, bytes | None], tuple[object, ...]]
 
 
-def parsed(
-    records: DataFrame, parser: Parser, row: Any, key: str, *, leave_out: Callable[[tuple[Any, ...]], bool] = lambda _: False
-) -> DataFrame:
-    """Rows of `PACKS`.  An event is a tuple of `row`: `malformed` (the reason why there are no fields, or None), the place, and the fields
-    that the parser found.  `key` names the field by which events go to shards.
+class Kind(NamedTuple):
+    """One kind of records: the parser, and the rows that come out of it.
+
+    A row is a tuple of `row`: `malformed` (the reason why there are no fields, or None), the place, and the fields that the parser found.
+    `leave_out` says, by its fields, whether nobody looks at a well-formed record.
+    """
+
+    parser: Parser
+    row: Any
+    leave_out: Callable[[tuple[Any, ...]], bool] = lambda _: False
+
+
+KindOf = Callable[[str], Kind]
+"""The kind of the records of a topic."""
+
+
+def row_of(kind_of: KindOf) -> Callable[[Event], Any]:
+    """The function that makes the row of an event."""
+    return lambda event: kind_of(event[1]).row._make(event)
+
+
+def parsed(records: DataFrame, kind_of: KindOf, key: str) -> DataFrame:
+    """Rows of `PACKS`, whose events are rows as tuples.  `key` names the attribute of a row by which it goes to a shard.
 
     *Accepted* is the record's timestamp, but never later than the micro-batch: a client may set it to anything.  The
-    micro-batch's own time is in Spark's offset log, so a repeated batch has the same one.  `leave_out`
-    says, by its fields, whether nobody looks at a well-formed record.
+    micro-batch's own time is in Spark's offset log, so a repeated batch has the same one.
     """
-    nothing = (None,) * (len(row._fields) - 1 - len(PLACE))
-    key_at = row._fields.index(key)
+    key_of = attrgetter(key)
 
-    def parse(key: bytes | None, value: bytes | None) -> tuple[str | None, tuple[Any, ...]]:
+    def row(place: Event) -> Any:
+        """None for a record that is left out."""
+        kind = kind_of(place[0])
         try:
-            return None, tuple(parser(key, value))
+            fields = tuple(kind.parser(place[-2], place[-1]))
         except Malformed as error:
-            return error.reason, nothing
+            return _malformed(kind, error.reason, place)
         except Exception:
-            return PARSER_FAILED, nothing
+            return _malformed(kind, PARSER_FAILED, place)
+        return None if kind.leave_out(fields) else kind.row._make((None, *place, *fields))
 
-    def events(batch: pa.RecordBatch) -> Iterator[Event]:
-        for place in zip(*(batch.column(name).to_pylist() for name in PLACE), strict=True):
-            malformed, fields = parse(place[-2], place[-1])
-            if malformed is not None or not leave_out(fields):
-                yield (malformed, *place, *fields)
+    def rows(batch: pa.RecordBatch) -> Iterator[Any]:
+        places = zip(*(batch.column(name).to_pylist() for name in PLACE), strict=True)
+        return (found for place in places if (found := row(place)) is not None)
 
     def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            found = list(packs(events(batch), lambda event: NO_KEY if event[0] is not None else event[key_at]))
+            found = list(packs(rows(batch), lambda row: NO_KEY if row.malformed is not None else key_of(row)))
             columns = [pa.array([pack.shard for pack in found], pa.int32()), pa.array([pack.events for pack in found], pa.binary())]
             yield pa.RecordBatch.from_arrays(columns, names=list(Pack._fields))
 
@@ -61,6 +79,11 @@ def parsed(
     sent_ms = F.unix_millis("timestamp")
     accepted_ms = F.when(sent_ms < 0, now_ms).otherwise(F.least(sent_ms, now_ms))
     return records.withColumn("accepted_ms", F.coalesce(accepted_ms, now_ms)).select(*PLACE).mapInArrow(packed, PACKS)
+
+
+def _malformed(kind: Kind, reason: str, place: Event) -> Any:
+    nothing = (None,) * (len(kind.row._fields) - 1 - len(PLACE))
+    return kind.row._make((reason, *place, *nothing))
 
 
 def with_headers(records: DataFrame) -> DataFrame:

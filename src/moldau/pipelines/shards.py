@@ -34,11 +34,14 @@ def shard_of(key: str) -> int:
     return crc32(key.encode()) % SHARDS
 
 
-def packs(events: Iterable[Event], key_of: Callable[[Event], str]) -> Iterator[Pack]:
-    """The events of a shard keep their order.  An event holds plain values: text, bytes, numbers, lists and mappings of them, None."""
+def packs(events: Iterable[Event], key_of: Callable[[Any], str]) -> Iterator[Pack]:
+    """The events of a shard keep their order, and a named tuple becomes a plain one.
+
+    An event holds plain values: text, bytes, numbers, lists and mappings of them, None.
+    """
     by_shard: dict[int, list[Event]] = {}
     for event in events:
-        by_shard.setdefault(shard_of(key_of(event)), []).append(event)
+        by_shard.setdefault(shard_of(key_of(event)), []).append(tuple(event))
     for shard, of_it in by_shard.items():
         for pack in _packed(of_it):
             yield Pack(shard, pack)

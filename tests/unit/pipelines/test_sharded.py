@@ -1,6 +1,7 @@
 """A step of shards gives what a step of single keys gives, keeps a key's state and timers, and forgets them."""
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import pytest
@@ -11,7 +12,7 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulP
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from moldau.pipelines import shards
-from moldau.pipelines.sharded import DUE, Sharded
+from moldau.pipelines.sharded import Sharded
 from moldau.pipelines.shards import SHARDS, packs, shard_of, unpacked
 
 
@@ -56,13 +57,13 @@ class Sums(StatefulProcessor):
 
 def rows(*numbers: Number) -> dict[int, list[Row]]:
     found: dict[int, list[Row]] = {}
-    for pack in packs(map(tuple, numbers), lambda event: event[1]):
+    for pack in packs(numbers, attrgetter("name")):
         found.setdefault(pack.shard, []).append(Row(events=pack.events))
     return found
 
 
 def harness_of(**options: Any) -> TwsTester:
-    return TwsTester(Sharded(Sums(), Number, "name", **options), timeMode="ProcessingTime")
+    return TwsTester(Sharded(Sums(), Number._make, "name", **options), timeMode="ProcessingTime")
 
 
 def given_to(harness: TwsTester, *numbers: Number) -> list[Any]:
@@ -92,7 +93,6 @@ def test_a_key_has_its_timer_and_then_nothing_is_left() -> None:
     assert harness.setProcessingTime(1_000) == []
     for shard in range(SHARDS):
         assert not harness.peekMapState("total", shard)
-        assert not harness.peekMapState(DUE, shard)
 
 
 def test_keys_of_several_batches_share_a_timer() -> None:
@@ -112,7 +112,7 @@ def test_a_malformed_event_has_no_state() -> None:
 
 
 def test_the_next_step_gets_packs_by_its_own_key() -> None:
-    found = given_to(harness_of(next_key=0), *(Number(None, f"k{number}", number) for number in range(40)))
+    found = given_to(harness_of(next_key="name"), *(Number(None, f"k{number}", number) for number in range(40)))
     summed = [(pack.shard, *event) for pack in found for event in unpacked(pack.events)]
     assert sorted(summed) == sorted((shard_of(f"k{number}"), f"k{number}", number) for number in range(40))
 

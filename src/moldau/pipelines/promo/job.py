@@ -14,11 +14,12 @@ from moldau.pipelines.ends import Ends
 from moldau.pipelines.promo import parse
 from moldau.pipelines.promo.model import BURGER_LIMIT, PromoTopics
 from moldau.pipelines.promo.processor import LineRow, PromoLimit
-from moldau.pipelines.records import RECORDS, parsed, with_headers
+from moldau.pipelines.records import RECORDS, Kind, parsed, with_headers
 from moldau.pipelines.rolling import Limit
 from moldau.pipelines.sharded import Sharded
 
 QUERY = "promo"
+LINE = Kind(parse.line, LineRow)
 NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"  # a query takes it over when it starts
 
 
@@ -32,7 +33,7 @@ class PromoConfig:
 def build(spark: SparkSession, config: PromoConfig) -> DataStreamWriter:
     """The query, named and with its checkpoint, not started yet."""
     lines = config.ends.read(spark, config.topics.lines).transform(parse_lines)
-    limit = Sharded(PromoLimit(config.topics, config.limit), LineRow, "customer_id")
+    limit = Sharded(PromoLimit(config.topics, config.limit), LineRow._make, "customer_id")
     verdicts = lines.groupBy("shard").transformWithState(limit, RECORDS, "Append", "ProcessingTime")
     return config.ends.write(QUERY, verdicts.transform(with_headers))
 
@@ -53,4 +54,4 @@ def start(spark: SparkSession, config: PromoConfig) -> StreamingQuery:
 
 def parse_lines(records: DataFrame) -> DataFrame:
     """Kafka records as events by customer; `malformed` says what is wrong with a record that is no line."""
-    return parsed(records, parse.line, LineRow, "customer_id")
+    return parsed(records, lambda topic: LINE, "customer_id")

@@ -120,15 +120,15 @@ PIPELINES: Final = {
                 Field("rules.straggler_s", 600, at_least(1), "the same, counted from its first answer"),
             ),
             # 2: reservations can be freed; 3: one query instead of two; 4: a store lists few orders that hold nothing
-            # 5: state lies by shard
-            range(5, 6),
+            # 5: state lies by shard; 6: one source and two steps, a step has one mapping
+            range(6, 7),
             _order_validation,
         ),
         Pipeline(
             "promo",
             "holds a promotion's limit: so many units a customer within 24 hours",
             (Field("rules.most_units_a_day", 5, at_least(1), "the most units a customer gets within any 24 hours"),),
-            range(3, 4),  # 3: state lies by shard
+            range(4, 5),  # 3: state lies by shard; 4: the step has one mapping
             _promo,
         ),
     )

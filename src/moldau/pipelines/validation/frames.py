@@ -4,13 +4,15 @@ Every function takes a DataFrame and returns one, batch or stream, and is chaine
 records that nobody waits for are dropped here: a record that is no order stays an event whose `malformed` says why.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pyspark.sql import DataFrame
 
-from moldau.pipelines.records import parsed
+from moldau.pipelines.records import Kind, KindOf, parsed
 from moldau.pipelines.validation import parse
-from moldau.pipelines.validation.model import State
+from moldau.pipelines.validation.model import State, Topics
+
+CUSTOMER, STORE = "customer ", "store "
 
 
 class OrderRow(NamedTuple):
@@ -31,6 +33,11 @@ class OrderRow(NamedTuple):
     fault: str | None
     text: str
 
+    @property
+    def subject(self) -> str:
+        """The name of the state that judges it."""
+        return CUSTOMER + self.customer_id
+
 
 class RequestRow(NamedTuple):
     """A record of `stock-requests`: its place, and the fields of `parse.ParsedRequest`, which are None if it is malformed."""
@@ -49,16 +56,26 @@ class RequestRow(NamedTuple):
     wanted: dict[int, int]
     is_release: bool
 
-
-def parse_orders(records: DataFrame) -> DataFrame:
-    """The records of `orders` that the checks look at, by customer: new orders, orders that came to nothing, and malformed records."""
-    return parsed(records, parse.order, OrderRow, "customer_id", leave_out=_is_validated)
-
-
-def parse_stock_requests(records: DataFrame) -> DataFrame:
-    """The records of `stock-requests`, by store, which is the record's own key."""
-    return parsed(records, parse.stock_request, RequestRow, "store_id")
+    @property
+    def subject(self) -> str:
+        return STORE + self.store_id
 
 
 def _is_validated(order: tuple[Any, ...]) -> bool:
     return bool(order[0] == State.VALIDATED)
+
+
+ORDER: Final = Kind(parse.order, OrderRow, leave_out=_is_validated)
+REQUEST: Final = Kind(parse.stock_request, RequestRow)
+
+
+def kind_of(topics: Topics) -> KindOf:
+    return lambda topic: ORDER if topic == topics.orders else REQUEST
+
+
+def parse_records(records: DataFrame, topics: Topics) -> DataFrame:
+    """Rows for the checks: new orders and orders that came to nothing by customer, stock requests by store, and malformed records.
+
+    A store is the key of its stock requests.
+    """
+    return parsed(records, kind_of(topics), "subject")

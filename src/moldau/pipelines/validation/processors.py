@@ -19,7 +19,7 @@ from moldau.pipelines.keyed import FORGET_AFTER_MS, RULE_FAILED, InPartitionOrde
 from moldau.pipelines.records import NO_KEY
 from moldau.pipelines.rolling import Limit, Outcome
 from moldau.pipelines.validation import inventory, verdict
-from moldau.pipelines.validation.frames import OrderRow, RequestRow
+from moldau.pipelines.validation.frames import CUSTOMER, OrderRow, RequestRow
 from moldau.pipelines.validation.inventory import Shelf
 from moldau.pipelines.validation.model import Check, Reason, State, Topics, final_json, release_json
 
@@ -119,6 +119,31 @@ class StockCheck(_Check[Shelf]):
 
     def unpack(self, text: str | None) -> Shelf:
         return inventory.unpack(text)
+
+
+class Checks(StatefulProcessor):
+    """The checks in one step: a key is the subject of its rows, a customer or a store."""
+
+    def __init__(self, of_customers: CustomerChecks, of_stores: StockCheck) -> None:
+        self.of_customers = of_customers
+        self.of_stores = of_stores
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.of_customers.init(handle)
+        self.of_stores.init(handle)
+
+    def handleInputRows(self, key: tuple[str], rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
+        return self._of(key).handleInputRows(key, rows, timerValues)
+
+    def handleExpiredTimer(self, key: tuple[str], timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo) -> Iterator[Any]:
+        return self._of(key).handleExpiredTimer(key, timerValues, expiredTimerInfo)
+
+    def _of(self, key: tuple[str]) -> InPartitionOrder[Any]:
+        """Both give a malformed row, whose key is `NO_KEY`, the same letter."""
+        return self.of_customers if key[0].startswith(CUSTOMER) else self.of_stores
+
+    def close(self) -> None:
+        pass
 
 
 class Aggregator(StatefulProcessor):

@@ -1,15 +1,20 @@
 """The state processors without a JVM: they emit rows, keep state, and forget it in time."""
 
 import json
+from operator import attrgetter
 from typing import Any
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from moldau.pipelines.keyed import FORGET_AFTER_MS, in_order
+from moldau.pipelines.records import row_of
 from moldau.pipelines.rolling import DAY_MS, Limit
+from moldau.pipelines.sharded import Sharded
+from moldau.pipelines.shards import packs
+from moldau.pipelines.validation.frames import OrderRow, RequestRow, kind_of
 from moldau.pipelines.validation.model import Topics
-from moldau.pipelines.validation.processors import Aggregator, CustomerChecks, StockCheck
+from moldau.pipelines.validation.processors import Aggregator, Checks, CustomerChecks, StockCheck
 
 TOPICS = Topics()
 
@@ -278,3 +283,26 @@ def test_answers_without_an_order_are_forgotten() -> None:
     tester.test("o", [answer("fraud"), answer("inventory"), answer("details")])
     assert tester.setProcessingTime(601) == []
     assert tester.peekValueState("packed", "o") is None
+
+
+def test_a_customer_and_a_store_of_one_name_have_a_state_each() -> None:
+    """Both checks are one step: the names of real customers and stores are numbers, and some are the same."""
+    topics = Topics()
+    order = OrderRow(None, topics.orders, 0, 0, 1_000, b"o1", b"{}", "CREATED", "o1", "7", 1_000, 100, None, "{}")
+    request = RequestRow(None, topics.stock_requests, 0, 0, 1_000, b"7", b"{}", "o1", "7", 1_000, None, {1: 1}, False)
+    harness = TwsTester(
+        Sharded(Checks(CustomerChecks(Limit(most=150)), StockCheck({1: 2})), row_of(kind_of(topics)), "subject"), timeMode="ProcessingTime"
+    )
+
+    def given(*rows: Any) -> list[tuple[str, str, str | None]]:
+        by_shard: dict[int, list[Row]] = {}
+        for pack in packs(rows, attrgetter("subject")):
+            by_shard.setdefault(pack.shard, []).append(Row(events=pack.events))
+        return sorted(said([event for shard, packed in by_shard.items() for event in harness.test(shard, packed)]))
+
+    assert given(order, request) == [("o1", "details", None), ("o1", "fraud", None), ("o1", "inventory", None)]
+    found = given(order._replace(order_id="o2", offset=1), request._replace(order_id="o2", offset=1, wanted={1: 2}))
+    assert found == [("o2", "details", None), ("o2", "fraud", "SPENT_LIMIT"), ("o2", "inventory", "OUT_OF_STOCK")]
+    malformed = OrderRow("NOT_JSON", topics.orders, 0, 2, 1_000, b"k", b"{", *[None] * 7)  # type: ignore[arg-type]
+    (pack,) = packs([malformed], lambda row: "")
+    assert letters(harness.test(pack.shard, [Row(events=pack.events)])) == [("NOT_JSON", 2, b"k", b"{")]

@@ -195,6 +195,10 @@ class SimLoop(asyncio.BaseEventLoop):
 
     # called by the base class
 
+    def close(self) -> None:
+        super().close()
+        self._timers.clear()  # as the base class does with its own: what they would have called is free
+
     def _run_once(self) -> None:
         """Run what is ready, or what the next timers hold.  In the base class this is the wait for a selector."""
         ready = self._ready  # type: ignore[attr-defined]

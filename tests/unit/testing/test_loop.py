@@ -3,6 +3,7 @@ import gc
 import subprocess
 import sys
 import warnings
+import weakref
 from pathlib import Path
 
 import pytest
@@ -102,9 +103,14 @@ def test_timers_go_off_in_order_but_for_those_that_were_cancelled() -> None:
     assert heard == [0, 2.0, 3.0] and timers[1].cancelled() and timers[0].when() == 3.0
 
 
-def test_a_closed_loop_takes_nothing_more() -> None:
+def test_a_closed_loop_takes_nothing_more_and_keeps_nothing() -> None:
     loop = SimLoop()
+    waiting = Taker()
+    remains = weakref.ref(waiting)
+    loop.call_later(1, waiting.writable)
+    del waiting
     loop.close()
+    assert remains() is None
     for call in (lambda: loop.call_soon(print), lambda: loop.call_later(1, print)):
         with pytest.raises(RuntimeError, match="closed"):
             call()

@@ -195,7 +195,7 @@ class Run:
 
     def _end(self, step: str) -> None:
         self._ended[step] = round(time.monotonic() - self._began_s, 1)
-        self._say(step)
+        self._say(f"{step}, {len(self.mistakes)} mistakes so far")
 
     def _say(self, what: str) -> None:
         print(f"{time.monotonic() - self._began_s:7.1f} s  {what}", file=sys.stderr, flush=True)

@@ -4,6 +4,7 @@ The connector is the one that `docs/how-to/run-the-shop.md` shows.
 """
 
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -57,22 +58,19 @@ class Search:
             answer = self._ask("POST", f"{self._server.url}/_search/scroll", {"scroll": "2m", "scroll_id": answer["_scroll_id"]})
         return found
 
-    def wait_until(self, wanted: dict[str, dict[str, Any]], within_s: float) -> list[str]:
-        """Mistakes in words; empty once the index holds these documents and no others."""
-        deadline_s = time.monotonic() + within_s
-        while True:
-            try:
+    def wait_until(self, wanted: dict[str, dict[str, Any]], quiet_s: float) -> list[str]:
+        """Mistakes in words, once nothing has changed for so long; empty as soon as the index holds these documents and no others."""
+        last, moved_s, found = -1, time.monotonic(), dict[str, dict[str, Any]]()
+        while time.monotonic() < moved_s + quiet_s:
+            with suppress(httpx.HTTPStatusError, httpx.TimeoutException):  # no index yet, or a busy one
                 count = self._count()
+                if count != last:
+                    last, moved_s = count, time.monotonic()
                 if count == len(wanted) and (found := self.documents()) == wanted:
                     return []
-            except httpx.HTTPStatusError:
-                count = 0
-            if time.monotonic() > deadline_s:
-                break
             time.sleep(0.2)
-        found = self.documents() if count else {}
         wrong = [key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key)]
-        return [f"the index has {len(found)} documents, the topic {len(wanted)}; {len(wrong)} differ, such as {sorted(wrong)[:3]}"]
+        return [f"the index has {last} documents, the topic {len(wanted)}; {len(wrong)} differ, such as {sorted(wrong)[:3]}"]
 
     def wipe(self) -> None:
         """Delete the index and let the connector build it anew from the topic's beginning."""

@@ -416,7 +416,7 @@ class Partition:
         remote storage, and needs to know where those begin (see `tier_start`).
         """
         log = self.log
-        if last_fetched_epoch != NO_EPOCH:
+        if last_fetched_epoch > NO_EPOCH:
             diverging = self._divergence(offset, last_fetched_epoch)
             if diverging is not None:
                 return diverging

@@ -260,6 +260,14 @@ def test_a_diverging_reader_is_told_where_the_logs_part(bench: Bench) -> None:
     assert unknown.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+@pytest.mark.parametrize("epoch", [-1, -2, -(1 << 31)])
+def test_any_negative_epoch_of_the_last_record_means_unknown(bench: Bench, epoch: int) -> None:
+    """Source: FetchRequest.optionalEpoch."""
+    bench.append(b"one", b"two")
+    found = bench.partition.read(1, 100, END, min_one_batch=True, last_fetched_epoch=epoch)
+    assert len(found.records or b"") > 0
+
+
 def test_the_in_sync_set_grows_and_shrinks_by_what_is_fetched() -> None:
     bench = make()
     bench.lead(replicas=(1, 2), isr=(1,))

@@ -267,10 +267,10 @@ def _code(code: ErrorCode) -> Any:
 
 
 def _by_topic(partitions: Iterable[tuple[UUID, int]]) -> dict[UUID, frozenset[int]]:
-    by_topic: dict[UUID, frozenset[int]] = {}
+    by_topic: dict[UUID, set[int]] = {}
     for topic_id, partition in partitions:
-        by_topic[topic_id] = by_topic.get(topic_id, frozenset()) | {partition}
-    return by_topic
+        by_topic.setdefault(topic_id, set()).add(partition)
+    return {topic_id: frozenset(indexes) for topic_id, indexes in by_topic.items()}
 
 
 def _described(found: summary.PartitionResult, end: int | ErrorCode | None) -> describe.DescribeShareGroupOffsetsResponsePartition:

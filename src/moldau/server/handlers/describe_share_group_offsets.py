@@ -8,7 +8,8 @@ Version notes  1+ has the lag: records that are not done with, -1 if the leader 
 Errors         On a group UNSUPPORTED_VERSION (share.version is 0), INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS; on a
                partition those of ListOffsets, NOT_LEADER_OR_FOLLOWER if its leader does not answer.
 Differs from Kafka: a topic that is named without partitions is answered without partitions; Kafka fails at it.  A group without a name
-               is refused with INVALID_GROUP_ID; Kafka says UNKNOWN_SERVER_ERROR.
+               is refused with INVALID_GROUP_ID; Kafka says UNKNOWN_SERVER_ERROR.  A group of which all offsets are asked for twice is
+               answered once.
 """
 
 from functools import partial
@@ -20,7 +21,7 @@ from moldau.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsResponseGroup,
 )
-from moldau.server.handlers.groups import serves_share_groups
+from moldau.server.handlers.groups import serves_share_groups, whole_groups_once
 from moldau.server.requests.broker import Broker
 from moldau.server.requests.dispatch import RequestContext
 from moldau.server.requests.pieces import one_by_one
@@ -31,7 +32,9 @@ from moldau.server.requests.registry import handles
 async def describe_share_group_offsets(
     broker: Broker, context: RequestContext, request: DescribeShareGroupOffsetsRequest
 ) -> DescribeShareGroupOffsetsResponse:
-    return DescribeShareGroupOffsetsResponse(groups=await one_by_one(broker.clock, partial(_describe, broker), request.groups))
+    return DescribeShareGroupOffsetsResponse(
+        groups=await one_by_one(broker.clock, partial(_describe, broker), whole_groups_once(request.groups))
+    )
 
 
 async def _describe(broker: Broker, group: DescribeShareGroupOffsetsRequestGroup) -> DescribeShareGroupOffsetsResponseGroup:

@@ -2,7 +2,7 @@
 groups, and the protocols that are served.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, Protocol, TypeVar
 
 from moldau.coordinator.group.environment import Client
@@ -91,6 +91,33 @@ def ask_each(
         return await answered(whole)
 
     return ask_in_pieces()
+
+
+class AskedForOffsets(Protocol):
+    """One group of a request for offsets."""
+
+    group_id: str
+
+    @property
+    def topics(self) -> object | None:
+        """The topics asked for; None for all."""
+        ...
+
+
+AskedT = TypeVar("AskedT", bound=AskedForOffsets)
+
+
+def whole_groups_once(groups: Iterable[AskedT]) -> list[AskedT]:
+    """The groups without repeated questions for all offsets: the answer to many of them would fit into no memory."""
+    seen: set[str] = set()
+    asked = []
+    for group in groups:
+        if group.topics is None:
+            if group.group_id in seen:
+                continue
+            seen.add(group.group_id)
+        asked.append(group)
+    return asked
 
 
 class DescribeRequest(Protocol):

@@ -58,7 +58,8 @@ def _parted(
     asked: Iterable[OffsetDeleteRequestTopic], topics: Topics
 ) -> tuple[list[OffsetDeleteRequestTopic], dict[str, OffsetDeleteResponseTopic]]:
     """The existing partitions, and by topic the refusals of the others."""
-    known, unknown = [], {}
+    known = []
+    unknown: dict[str, OffsetDeleteResponseTopic] = {}
     for topic in asked:
         view = topics.by_name(topic.name)
         indexes = range(view.partition_count if view is not None else 0)
@@ -71,5 +72,5 @@ def _parted(
                 OffsetDeleteResponsePartition(partition_index=each.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 for each in missing
             ]
-            unknown[topic.name] = OffsetDeleteResponseTopic(name=topic.name, partitions=refusals)
+            unknown.setdefault(topic.name, OffsetDeleteResponseTopic(name=topic.name, partitions=[])).partitions += refusals
     return known, unknown

@@ -30,6 +30,7 @@ from moldau.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from moldau.server.coordinators.topic import answered, gather
+from moldau.server.handlers.groups import whole_groups_once
 from moldau.server.requests.broker import Broker
 from moldau.server.requests.dispatch import RequestContext
 from moldau.server.requests.pieces import in_pieces
@@ -72,21 +73,8 @@ def _fetch_groups(
 
     if len(request.groups) == 1:
         return gather([fetch(request.groups[0])], combine)
-    request.groups = _whole_groups_once(request.groups)
+    request.groups = whole_groups_once(request.groups)
     return fetch_many()
-
-
-def _whole_groups_once(groups: list[OffsetFetchRequestGroup]) -> list[OffsetFetchRequestGroup]:
-    """The groups without repeated questions for all offsets: the answer to many of them would fit into no memory."""
-    seen: set[str] = set()
-    asked = []
-    for group in groups:
-        if group.topics is None:
-            if group.group_id in seen:
-                continue
-            seen.add(group.group_id)
-        asked.append(group)
-    return asked
 
 
 def _fetch_group(

@@ -9,10 +9,15 @@ from moldau.coordinator.group.offsets import commit_record
 from moldau.coordinator.outcome import Outcome
 from moldau.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from moldau.protocol.messages.describe_groups import DescribeGroupsRequest
+from moldau.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from moldau.server.coordinators.topic import CoordinatorTopic, answered
 from moldau.server.handlers.consumer_group_describe import consumer_group_describe
 from moldau.server.handlers.describe_groups import describe_groups
+from moldau.server.handlers.describe_share_group_offsets import describe_share_group_offsets
 from moldau.server.handlers.offset_fetch import offset_fetch
 from moldau.types import GROUP_TOPIC, TopicPartition
 
@@ -49,6 +54,12 @@ async def test_a_group_that_is_named_again_is_described_once(harness: Any, count
     )
     assert [group.group_id for group in described.groups] == ["g"]
     topic.close()
+
+
+async def test_a_share_groups_offsets_are_told_once(harness: Any) -> None:
+    whole = DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=None)
+    answer = await answer_to(harness, describe_share_group_offsets, DescribeShareGroupOffsetsRequest(groups=[whole, whole]))
+    assert [group.group_id for group in answer.groups] == ["g"]
 
 
 async def test_a_groups_offsets_are_told_once_and_named_ones_as_often_as_asked(harness: Any) -> None:

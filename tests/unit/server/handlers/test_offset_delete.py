@@ -10,12 +10,17 @@ from moldau.coordinator.group.machine import GroupMachine
 from moldau.coordinator.group.offsets import commit_record
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from moldau.server.handlers.offset_delete import offset_delete
+from moldau.server.handlers.offset_delete import _parted, offset_delete
 from moldau.types import TopicPartition
 
 
 def asked(topic: str, *partitions: int) -> OffsetDeleteRequestTopic:
     return OffsetDeleteRequestTopic(name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=each) for each in partitions])
+
+
+def test_a_missing_topic_that_is_named_twice_is_told_whole(harness_with_orders: Any) -> None:
+    _, unknown = _parted([asked("gone", 7), asked("gone", 8)], harness_with_orders.broker.coordinators.group_environment.topics)
+    assert [each.partition_index for each in unknown["gone"].partitions] == [7, 8]
 
 
 def test_each_partition_that_does_not_exist_is_told(harness_with_orders: Any, monkeypatch: pytest.MonkeyPatch) -> None:

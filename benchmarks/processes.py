@@ -4,6 +4,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -16,7 +17,8 @@ def family(pid: int) -> list[int]:
     found = [pid]
     for parent in found:
         for task in Path(f"/proc/{parent}/task").glob("*"):
-            found += map(int, (task / "children").read_text(encoding="ascii").split())
+            with suppress(FileNotFoundError):  # a thread may end while it is looked at
+                found += map(int, (task / "children").read_text(encoding="ascii").split())
     return found
 
 

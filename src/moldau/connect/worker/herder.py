@@ -262,7 +262,7 @@ class Herder:
             self.forget_topics(name)
 
     def forget_topics(self, connector: str) -> None:
-        for topic, task in self.statuses.topics.get(connector, {}).items():
+        for topic, task in list(self.statuses.topics.get(connector, {}).items()):  # a worker alone replays what it posts at once
             self._used_topics.discard((connector, topic))
             self.status_log.post(topic_status(connector, topic, task, None))
 

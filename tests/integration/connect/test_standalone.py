@@ -48,7 +48,10 @@ def until(holds: Callable[[], Any], what: str) -> None:
 def position(worker: Worker) -> int:
     """How far the source has come, as its file of offsets says."""
     path = Path(worker.properties["offset.storage.file.filename"])
-    offsets = [value for _, value in decode(path.read_bytes())] if path.exists() else []
+    try:
+        offsets = [value for _, value in decode(path.read_bytes())]
+    except (FileNotFoundError, ValueError):  # Java's worker writes over its file, which is cut off meanwhile
+        return 0
     return int(offsets[0].partition(b":")[2].rstrip(b"}")) if offsets and offsets[0] is not None else 0
 
 

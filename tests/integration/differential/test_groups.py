@@ -311,7 +311,7 @@ def test_offsets_of_a_group_without_members(groups: Both) -> None:
                 groups.ask(fetch(group, None, version=version), version)
         if version >= 9:
             groups.ask(fetch("simple-8", version=version, member_id="nobody", member_epoch=3), version)
-    several = [OffsetFetchRequestGroup(group_id=one, topics=None) for one in ("simple-8", "nosuch", "simple-9", "simple-8")]
+    several = [OffsetFetchRequestGroup(group_id=one, topics=None) for one in ("simple-8", "nosuch", "simple-9")]
     groups.ask(lambda _: OffsetFetchRequest(groups=several), 9)
     groups.ask(lambda _: OffsetFetchRequest(groups=[]), 9)
     groups.ask(lambda _: delete_offsets("simple-8", TOPIC, 1, 2))

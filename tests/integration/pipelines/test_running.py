@@ -98,4 +98,4 @@ def test_a_service_outlives_its_broker_and_ends_cleanly(tmp_path: Path) -> None:
             assert refused.wait(WITHIN_S) == 1
         last = log.read_text(errors="replace").strip().splitlines()[-1]
         assert last.startswith("moldau: checkpoint")
-        assert "version 99, newer than this release reads (3)" in last
+        assert "version 99, newer than this release reads (4)" in last

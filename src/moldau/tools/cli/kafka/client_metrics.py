@@ -102,7 +102,11 @@ async def _delete(admin: Admin, options: argparse.Namespace) -> None:
 
 
 async def _describe(admin: Admin, options: argparse.Namespace) -> None:
-    for name in await _names(admin) if options.name is None else [options.name]:
+    names = await _names(admin)
+    if options.name is not None and options.name not in names:
+        print(f"The client metric resource {options.name} doesn't exist and doesn't have dynamic config.")
+        return
+    for name in names if options.name is None else [options.name]:
         settings = await _settings(admin, name)
         print(f"Client metrics configs for {name} are:")
         for one in settings:

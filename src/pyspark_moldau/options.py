@@ -218,7 +218,13 @@ OPTIONS: Final = (
         "maxOffsetsPerTrigger", (SOURCE,), "", _at_least(1), "At most so many offsets a micro-batch, shared out by what each partition has."
     ),
     Declared("maxTriggerDelay", (SOURCE,), "15m", _duration_ms, "How long `minOffsetsPerTrigger` may hold a micro-batch back."),
-    Declared("minPartitions", (SOURCE,), "", _at_least(1), "At least so many tasks: large partitions are read by several."),
+    Declared(
+        "minPartitions",
+        (SOURCE,),
+        "",
+        _at_least(1),
+        "At least so many tasks: large partitions are read by several, and small ones not by one.",
+    ),
     Declared("maxRecordsPerPartition", (SOURCE,), "", _at_least(1), "At most so many offsets a task."),
     Declared("includeHeaders", (SOURCE,), "false", _boolean, "Whether there is a column `headers`."),
     Declared("groupIdPrefix", (SOURCE,), "", _text, "The group to which end offsets are committed, unless `kafka.group.id` names one."),

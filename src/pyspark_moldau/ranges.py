@@ -1,4 +1,4 @@
-"""◇ Ranges of offsets: sharing a limit out among partitions, and cutting ranges into tasks.
+"""◇ Ranges of offsets: sharing a limit out among partitions, cutting large ranges up, and gathering small ones into tasks.
 
 Source: KafkaMicroBatchStream.rateLimit, KafkaOffsetRangeCalculator.
 """
@@ -50,6 +50,20 @@ def cut(ranges: list[OffsetRange], *, least_tasks: int | None, most_offsets: int
         parts = max(1, round(one.size / total * least_tasks))
         cut_up += _split(one, min(parts, one.size))
     return cut_up
+
+
+def gathered(ranges: list[OffsetRange], most_offsets: int) -> list[tuple[OffsetRange, ...]]:
+    """The ranges of each task, in their order: neighbours share a task while they have at most `most_offsets` together."""
+    tasks: list[tuple[OffsetRange, ...]] = []
+    room = 0
+    for one in ranges:
+        if one.size <= room:
+            tasks[-1] += (one,)
+            room -= one.size
+        else:
+            tasks.append((one,))
+            room = most_offsets - one.size
+    return tasks
 
 
 def _split(one: OffsetRange, parts: int) -> list[OffsetRange]:

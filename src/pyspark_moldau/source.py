@@ -6,7 +6,7 @@ One reader lives in the driver for each stream and asks for offsets; tasks read 
 import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from moldau.types import ZERO_UUID, TopicPartition
 from pyspark_moldau.arrow import to_record_batch
 from pyspark_moldau.filters import Bounds, bounds_of
 from pyspark_moldau.options import OptionError, Options
-from pyspark_moldau.ranges import OffsetRange, cut, limited
+from pyspark_moldau.ranges import OffsetRange, cut, gathered, limited
 from pyspark_moldau.session import cluster_of
 from pyspark_moldau.topics import DataLoss, Positions, Subscription, TopicMadeAnew, check_subscription, refuse_other_topics
 
@@ -30,17 +30,25 @@ log: Final = logging.getLogger(__name__)
 
 DEFAULT_TRIGGER_DELAY_MS: Final = 15 * 60_000
 COMMIT_WITHIN_S: Final = 2.0
+WORTH_A_TASK: Final = 1_000
+"""Offsets of a micro-batch.  A task of a Python source costs about as much as reading and parsing so many records."""
 BATCH_ONLY: Final = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
 STREAM_ONLY: Final = ("minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxTriggerDelay")
 
 
-class RangePartition(InputPartition):
-    """The input of one task: a range of one partition."""
+class TopicRange(NamedTuple):
+    """A range of a partition of one topic, which may be gone while another has its name."""
 
-    def __init__(self, of: OffsetRange, topic_id: UUID) -> None:
-        super().__init__(tuple(of))
-        self.range = of
-        self.topic_id = topic_id
+    of: OffsetRange
+    topic_id: UUID
+
+
+class Ranges(InputPartition):
+    """The input of one task."""
+
+    def __init__(self, ranges: Sequence[TopicRange]) -> None:
+        super().__init__(tuple(ranges))
+        self.ranges = ranges
 
 
 class _Reader:
@@ -56,13 +64,16 @@ class _Reader:
         return Subscription(cluster_of(self.options, "source"), self.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, RangePartition):
-            return  # nothing to read at all
-        schema = to_arrow_schema(self.schema, timezone="UTC")
-        (topic, number), first, end = partition.range
+        if isinstance(partition, Ranges):  # otherwise there is nothing to read at all
+            schema = to_arrow_schema(self.schema, timezone="UTC")
+            for one in partition.ranges:
+                yield from self._read_range(one, schema)
+
+    def _read_range(self, ranged: TopicRange, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        (topic, number), first, end = ranged.of
         position = first
         while True:
-            reader = self._partition_reader(partition, position)
+            reader = self._partition_reader(ranged, position)
             try:
                 for columns in reader.read():
                     yield to_record_batch(columns, topic, number, schema)
@@ -74,14 +85,14 @@ class _Reader:
                     raise TopicMadeAnew(topic) from error
                 raise
 
-    def _partition_reader(self, partition: RangePartition, position: int) -> PartitionReader:
+    def _partition_reader(self, ranged: TopicRange, position: int) -> PartitionReader:
         options = self.options
         return PartitionReader(
             cluster_of(options, "task"),
-            partition.range.topic_partition,
-            partition.topic_id,
+            ranged.of.topic_partition,
+            ranged.topic_id,
             position,
-            partition.range.end,
+            ranged.of.end,
             read_committed=options.get("kafka.isolation.level") == "read_committed",
             fetch_bytes=options.get("kafka.max.partition.fetch.bytes", 8 * 1024 * 1024),
             fetch_wait_ms=options.get("kafka.fetch.max.wait.ms", 500),
@@ -101,9 +112,15 @@ class _Reader:
             raise DataLoss(what)
         log.warning("%s: going on with what there is", what)
 
-    def tasks(self, ranges: list[OffsetRange], ids: dict[str, UUID]) -> list[InputPartition]:
-        cut_up = cut(ranges, least_tasks=self.options.get("minPartitions"), most_offsets=self.options.get("maxRecordsPerPartition"))
-        return [RangePartition(one, ids.get(one.topic_partition.topic, ZERO_UUID)) for one in cut_up]
+    def tasks(self, ranges: list[OffsetRange], ids: dict[str, UUID], *, worth_a_task: int = 0) -> list[InputPartition]:
+        """`worth_a_task`: ranges share a task while they have at most so many offsets."""
+        least, most = self.options.get("minPartitions"), self.options.get("maxRecordsPerPartition")
+        cut_up = cut(ranges, least_tasks=least, most_offsets=most)
+        most_shared = 0 if least is not None else worth_a_task if most is None else min(worth_a_task, most)
+        return [
+            Ranges([TopicRange(one, ids.get(one.topic_partition.topic, ZERO_UUID)) for one in task])
+            for task in gathered(cut_up, most_shared)
+        ]
 
 
 class BatchReader(_Reader, DataSourceReader):
@@ -228,7 +245,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             OffsetRange(one, first.offsets[one] if one in first.offsets else beginnings[one], offset)
             for one, offset in last.offsets.items()
         ]
-        return self.tasks(ranges, last.ids)
+        return self.tasks(ranges, last.ids, worth_a_task=WORTH_A_TASK)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Commits offsets to the group, so that tools see how far the query is; the checkpoint alone decides."""

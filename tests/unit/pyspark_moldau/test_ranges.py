@@ -1,10 +1,12 @@
-"""Limits are shared out, and ranges cut into tasks."""
+"""Limits are shared out, and ranges cut or gathered into tasks."""
+
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.types import TopicPartition
-from pyspark_moldau.ranges import OffsetRange, cut, limited
+from pyspark_moldau.ranges import OffsetRange, cut, gathered, limited
 
 
 def partitions(*sizes: int) -> list[OffsetRange]:
@@ -44,3 +46,19 @@ def test_cut_ranges_are_the_same_offsets(sizes: list[int], least: int | None, mo
 def test_one_big_partition_becomes_many_tasks() -> None:
     assert len(cut(partitions(1_000, 10), least_tasks=8, most_offsets=None)) >= 8
     assert [one.size for one in cut(partitions(100), least_tasks=None, most_offsets=40)] == [33, 33, 34]
+
+
+@given(st.lists(st.integers(1, 400), max_size=8), st.integers(0, 500))
+def test_gathered_ranges_keep_their_order_and_the_limit(sizes: list[int], most: int) -> None:
+    ranges = partitions(*sizes)
+    found = gathered(ranges, most)
+    assert [one for task in found for one in task] == ranges
+    assert all(len(task) == 1 or sum(one.size for one in task) <= most for task in found)
+    assert all(sum(one.size for one in task) + following[0].size > most for task, following in pairwise(found)), (
+        "a neighbour would have had room"
+    )
+
+
+def test_small_partitions_share_a_task_and_large_ones_have_their_own() -> None:
+    assert [[one.size for one in task] for task in gathered(partitions(10, 20, 5_000, 30), 1_000)] == [[10, 20], [5_000], [30]]
+    assert len(gathered(partitions(10, 20), 0)) == 2

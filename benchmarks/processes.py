@@ -16,10 +16,14 @@ def family(pid: int) -> list[int]:
     """The process and its running descendants."""
     found = [pid]
     for parent in found:
-        for task in Path(f"/proc/{parent}/task").glob("*"):
-            with suppress(FileNotFoundError):  # a thread may end while it is looked at
-                found += map(int, (task / "children").read_text(encoding="ascii").split())
+        found += _children(parent)
     return found
+
+
+def _children(pid: int) -> Iterator[int]:
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread may end while it is looked at
+            yield from map(int, (task / "children").read_text(encoding="ascii").split())
 
 
 def cpu_seconds(pid: int) -> float:
@@ -45,11 +49,13 @@ def cpu_by_kind(broker: int) -> dict[str, float]:
 
 def _kinds(pid: int, kind: str, broker: int) -> Iterator[tuple[int, str]]:
     yield pid, kind
-    for thread in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, thread.read_text(encoding="ascii").split()):
+    for child in _children(pid):
+        try:
             name = Path(f"/proc/{child}/comm").read_text(encoding="utf-8").strip()
-            below = "the broker" if child == broker or kind == "the broker" else "Spark's JVM" if name == "java" else "Spark's Python"
-            yield from _kinds(child, below, broker)
+        except OSError:  # it has just ended
+            continue
+        below = "the broker" if child == broker or kind == "the broker" else "Spark's JVM" if name == "java" else "Spark's Python"
+        yield from _kinds(child, below, broker)
 
 
 def cpu_by_thread(pid: int) -> dict[str, float]:

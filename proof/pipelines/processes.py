@@ -23,8 +23,8 @@ def started(command: Sequence[str], log: Path, environment: Mapping[str, str]) -
 
 def below(pid: int) -> list[int]:
     """The descendants of a process.  Linux lists children by the thread that started them, and Java starts them in any thread."""
-    try:
-        children = [child for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text(encoding="ascii").split()]
-    except OSError:
-        return []
+    children: list[str] = []
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # a thread may end while it is looked at
+            children += file.read_text(encoding="ascii").split()
     return [each for child in children for each in (*below(int(child)), int(child))]

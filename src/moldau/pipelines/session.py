@@ -1,9 +1,10 @@
 """● The one Spark session of a process, with the settings that a small streaming job wants.
 
 From a laptop (`local[*]`) to a cluster only the master changes.  The settings and their reasons: two shuffle partitions
-instead of 200 (each is a task and a state store a micro-batch), RocksDB state with changelog checkpoints, UTC
-everywhere, no web UI, and, on this machine, Python workers that are this very interpreter.  Spark runs no stage a second
-time, since the sink's tasks could not tell (`pyspark_moldau.attempts`).
+instead of 200 (each is a task and a state store a micro-batch), projections that are interpreted (each micro-batch
+generates and compiles its own otherwise: a fifth of its CPU time, for a few hundred rows), RocksDB state with changelog
+checkpoints, UTC everywhere, no web UI, and, on this machine, Python workers that are this very interpreter.  Spark runs no
+stage a second time, since the sink's tasks could not tell (`pyspark_moldau.attempts`).
 """
 
 import os
@@ -29,6 +30,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.streaming.stateStore.providerClass": f"{_STREAMING}.state.RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.ui.showConsoleProgress": "false",

@@ -63,6 +63,7 @@ def percentiles(times: list[float]) -> Numbers:
 
 
 def due_times(load: Load) -> Iterator[float]:
+    """When each record is to be sent.  Each partition has its first record before: a broker syncs the file of its leader epochs then."""
     begin = time.perf_counter()
     for index in range(load.records):
         yield begin + index / load.rate
@@ -145,7 +146,8 @@ async def moldau_latency(load: Load) -> Numbers:
 
     values, times = values_of(load), []
     async with Producer(load.bootstrap, acks=1, enable_idempotence=False) as producer:
-        await producer.send(load.topic, values[0])
+        for partition in range(load.partitions):
+            await producer.send(load.topic, values[0], partition=partition)
 
         def told(due: float, where: object, error: object) -> None:
             times.append(time.perf_counter() - due)
@@ -238,7 +240,8 @@ def confluent_latency(load: Load) -> Numbers:
         times.append(time.perf_counter() - due)
 
     producer = Producer({"bootstrap.servers": load.bootstrap, "acks": 1, "linger.ms": 0})
-    producer.produce(load.topic, values[0])
+    for partition in range(load.partitions):
+        producer.produce(load.topic, values[0], partition=partition)
     producer.flush(30)
     for value, due in zip(values, due_times(load), strict=True):
         while (left := due - time.perf_counter()) > 0:
@@ -312,7 +315,8 @@ async def aiokafka_latency(load: Load) -> Numbers:
     producer = AIOKafkaProducer(bootstrap_servers=load.bootstrap, acks=1)
     await producer.start()
     try:
-        await producer.send_and_wait(load.topic, values[0])
+        for partition in range(load.partitions):
+            await producer.send_and_wait(load.topic, values[0], partition=partition)
         for value, due in zip(values, due_times(load), strict=True):
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             future = await producer.send(load.topic, value)
@@ -389,7 +393,8 @@ def kafka_python_latency(load: Load) -> Numbers:
         times.append(time.perf_counter() - due)
 
     producer = KafkaProducer(bootstrap_servers=load.bootstrap, acks=1, enable_idempotence=False)
-    producer.send(load.topic, values[0]).get(30)
+    for partition in range(load.partitions):
+        producer.send(load.topic, values[0], partition=partition).get(30)
     for value, due in zip(values, due_times(load), strict=True):
         while (left := due - time.perf_counter()) > 0:
             time.sleep(max(left, RETRY_S))

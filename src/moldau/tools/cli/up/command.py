@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.parser import Parser
+from moldau.tools.cli.up.folder import cluster_size, formatting
 from moldau.tools.cli.up.ports import DEFAULT_HOST, DEFAULT_PORT, checked_port, free_ports
 from moldau.tools.cli.up.properties import properties_text
 
@@ -41,8 +42,6 @@ def main(arguments: list[str]) -> int:
 
         return cluster.main(options)
     if any(folder.glob("node-[1-9]")):
-        from moldau.tools.cli.up.folder import cluster_size
-
         raise Failure(f"{folder} holds a cluster", f"Say --brokers {cluster_size(folder) or 'N'}, or choose another folder with --dir")
     from moldau.tools.cli.node import load_config, run_node, set_up_logging
 
@@ -155,18 +154,8 @@ def _format(config: "NodeConfig") -> None:
     from moldau.tools.cli.storage import format_node, random_id
     from moldau.types import uuid_to_text
 
-    options = argparse.Namespace(
-        cluster_id=uuid_to_text(random_id()),
-        standalone=True,
-        initial_controllers=None,
-        no_initial_controllers=False,
-        release_version=None,
-        feature=[],
-        add_scram=[],
-        ignore_formatted=True,
-    )
     try:
-        format_node(config, options)
+        format_node(config, formatting(uuid_to_text(random_id()), standalone=True))
     except FormatError as error:
         raise Failure(str(error)) from error
 

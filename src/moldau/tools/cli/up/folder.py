@@ -114,11 +114,13 @@ def replace_node(cluster: Path, number: int, lost: Sequence[int], count: int) ->
         raise Failure(str(error)) from error
 
 
-def formatting(cluster_id: str, *, initial_controllers: str | None = None, no_initial_controllers: bool = False) -> argparse.Namespace:
-    """The options of `moldau storage format` for a node of a cluster."""
+def formatting(
+    cluster_id: str, *, standalone: bool = False, initial_controllers: str | None = None, no_initial_controllers: bool = False
+) -> argparse.Namespace:
+    """The options of `moldau storage format` for a node alone, or of a cluster."""
     return argparse.Namespace(
         cluster_id=cluster_id,
-        standalone=False,
+        standalone=standalone,
         initial_controllers=initial_controllers,
         no_initial_controllers=no_initial_controllers,
         release_version=None,

@@ -2,9 +2,10 @@
 
     python -m proof.pipelines.kills ours --kind bare --kills 200
 
-One process plans each micro-batch, one commits it, three write it; they live on between micro-batches as Spark's Python workers do.  The
-checkpoint is written in Spark's order: offsets before a micro-batch, its commit after the sink's.  After a failure all processes start
-anew, and the newest micro-batch that has no commit is run again.
+Two processes take turns to plan the micro-batches, one commits them, three write them; they live on between micro-batches as Spark's
+Python workers do.  The checkpoint is written in Spark's order: offsets before a micro-batch, its commit after the sink's.  After a failure
+all processes start anew, and the newest micro-batch that has no commit is run again.  Of three micro-batches two are empty, as those of
+queries with timers, so that the next one takes their epoch.
 """
 
 import json
@@ -20,12 +21,15 @@ from uuid import uuid4
 from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
+from moldau.clients.blocking.transactions import TransactionalProducer
 from proof.pipelines.patience import Patience
 from pyspark_moldau.options import read_options
-from pyspark_moldau.sink import BATCH_ID, QUERY_ID, StreamWriter
+from pyspark_moldau.sink import BATCH_ID, QUERY_ID, StreamWriter, Written
 from pyspark_moldau.source import StreamReader
 
+PLANNERS: Final = 2
 WRITERS: Final = 3
+PASSED_ON: Final = "took the epoch of the micro-batch before"
 FORK: Final = get_context("fork")
 SOURCE_SCHEMA: Final = StructType(
     [
@@ -98,13 +102,13 @@ def plan(given: dict[str, str]) -> bytes:
     return pickle.dumps(writer(given))
 
 
-def write(planned: bytes, reader: bytes, part: bytes, number: int, batch_id: int, query_id: str) -> bytes:
+def write(planned: bytes, reader: bytes, part: bytes | None, number: int, batch_id: int, query_id: str) -> bytes:
     context = TaskContext._getOrCreate()
     context._attemptNumber, context._partitionId = 0, number
     context._localProperties = {BATCH_ID: str(batch_id), QUERY_ID: query_id, "spark.master": "local"}
     source: StreamReader = pickle.loads(reader)
-    rows = (batch.select(["key", "value"]) for batch in source.read(pickle.loads(part)))
-    return pickle.dumps(pickle.loads(planned).write(rows))
+    batches = () if part is None else source.read(pickle.loads(part))
+    return pickle.dumps(pickle.loads(planned).write(batch.select(["key", "value"]) for batch in batches))
 
 
 def commit(given: dict[str, str], messages: list[bytes], batch_id: int) -> None:
@@ -143,13 +147,17 @@ class Checkpoint:
 
 def run(source: dict[str, str], target: dict[str, str], checkpoint: Checkpoint, patience: Patience) -> None:
     """Copies all records that there are now.  Errors: Died, RuntimeError, KafkaError, OSError."""
-    hands = [Hand() for _ in range(WRITERS + 2)]
+    hands = [Hand() for _ in range(PLANNERS + 1 + WRITERS)]
+    before = None
     try:
         reader = StreamReader(read_options(source), SOURCE_SCHEMA)
         reader.prepareForTriggerAvailableNow()
         for batch_id, start, end in _batches(reader, checkpoint):
-            _micro_batch(hands, reader, target, checkpoint.query_id, batch_id, (start, end))
+            producer = _micro_batch(hands, reader, target, checkpoint.query_id, batch_id, (start, end))
             checkpoint.note("commits", batch_id, {})
+            if producer == before:
+                print(PASSED_ON, flush=True)
+            before = producer
             patience.worked()
     finally:
         for hand in hands:
@@ -162,8 +170,9 @@ def _batches(reader: StreamReader, checkpoint: Checkpoint) -> Iterator[tuple[int
     start = checkpoint.offsets(batch_id - 1) if batch_id else reader.initialOffset()
     while True:
         if batch_id > newest:
-            end = reader.latestOffset(start, reader.getDefaultReadLimit())
-            if end == start:
+            is_empty = batch_id % 3 > 0
+            end = start if is_empty else reader.latestOffset(start, reader.getDefaultReadLimit())
+            if end == start and not is_empty:
                 return
             checkpoint.note("offsets", batch_id, end)
         else:
@@ -179,10 +188,11 @@ def _micro_batch(
     query_id: str,
     batch_id: int,
     span: tuple[dict[str, Any], dict[str, Any]],
-) -> None:
-    planner, committer, *writers = hands
+) -> TransactionalProducer:
+    planner, committer, writers = hands[batch_id % PLANNERS], hands[PLANNERS], hands[PLANNERS + 1 :]
     planned = planner.ask(plan, target)
-    parts = [pickle.dumps(one) for one in reader.partitions(*span)]
+    start, end = span
+    parts = [None] * WRITERS if start == end else [pickle.dumps(one) for one in reader.partitions(start, end)]
     assert len(parts) <= len(writers)
     busy = list(zip(writers, parts, strict=False))
     try:
@@ -193,6 +203,8 @@ def _micro_batch(
         committer.ask(abort, target, batch_id)
         raise
     committer.ask(commit, target, messages, batch_id)
+    found: Written = pickle.loads(messages[0])
+    return found.plan.producer
 
 
 def main(

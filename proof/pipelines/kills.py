@@ -27,6 +27,7 @@ from moldau.pipelines.topics import create_topics
 from moldau.testing.child import NodeProcess
 from moldau.testing.process import BrokerProcess
 from proof.kafka.apache import ApacheKafka
+from proof.pipelines.bare import PASSED_ON
 from proof.pipelines.ending import end_on_sigterm
 
 PARTITIONS = 3
@@ -35,6 +36,8 @@ STEPS = [
     for step in ("begin", "marker", "task", "batch", "written", "handed", "commit", "add_offset", "end")
     for side in ("before", "after")
 ]
+EMPTY_STEPS = ["pass_on:before", "pass_on:after"]
+"""Steps of micro-batches that write nothing, which only `bare` has."""
 VICTIMS = ("driver", *["worker"] * 6, *["broker"] * 3)
 BETWEEN_LOOKS_S = 0.05
 STARTS_WITHIN_S, ONE_FAULT_WITHIN_S = 300.0, 60.0
@@ -88,6 +91,7 @@ class Trial:
         self.struck: Counter[str] = Counter()
         self.driver: subprocess.Popen[bytes] | None = None
         self.source, self.target = f"in-{kind}", f"out-{kind}"
+        self.steps = [*STEPS, *EMPTY_STEPS] if kind == "bare" else STEPS
 
     def run(self, kills: int) -> None:
         create_topics(self.broker.bootstrap, {self.source: {}, self.target: {}}, partitions=PARTITIONS)
@@ -149,7 +153,7 @@ class Trial:
                 self.strike(victim)
                 self.struck[f"any time {victim}"] += 1
         else:
-            step = self.draw.choice(STEPS)
+            step = self.draw.choice(self.steps)
             pending = self.folder / "pending"
             pending.write_text(f"{step} {victim}", encoding="ascii")
             pending.rename(self.folder / "fault")
@@ -192,12 +196,18 @@ class Trial:
             self.broker.start()
             self.note("broker.pid", self.broker.pid)
 
+    def said(self) -> str:
+        """What all drivers have said."""
+        return (self.folder / "driver.log").read_text(encoding="utf-8", errors="replace")
+
     def judge(self) -> None:
         found = committed_values(self.broker.bootstrap, self.target)
         if self.kind in ("copy", "alone", "bare"):
             values = Counter(value for _, _, _, value in found)
             lost = [number for number in range(self.records) if str(number) not in values]
             repeated = {value: count for value, count in values.items() if count > 1}
+            if self.kind == "bare":
+                assert PASSED_ON in self.said(), "no micro-batch took the epoch of an empty one"
             assert not lost and not repeated, f"lost {len(lost)}: {lost[:10]}, repeated {len(repeated)}: {list(repeated.items())[:10]}"
         elif self.kind == "streams":
             for digit in map(str, range(10)):
@@ -234,6 +244,8 @@ def main(arguments: list[str] | None = None) -> None:
             if trial.driver is not None:
                 os.killpg(trial.driver.pid, signal.SIGKILL)
             print(f"{sum(trial.struck.values())} kills", dict(sorted(trial.struck.items())), flush=True)
+    if told.kind == "bare":
+        print(f"{trial.said().count(PASSED_ON)} micro-batches {PASSED_ON}", flush=True)
     print("the output is the input, once", flush=True)
 
 

@@ -81,9 +81,6 @@ class Rivals(Trial):
         assert self.driver is None, f"the driver does not end: {self.said()[-500:]}"
         assert self.returncode == expected, self.said()[-1000:]
 
-    def said(self) -> str:
-        return (self.folder / "driver.log").read_text(encoding="utf-8", errors="replace")
-
     def freeze_at(self, step: str) -> None:
         """Wait until the driver has come to the step and stands still there."""
         (self.folder / "pending").write_text(f"{step} freeze", encoding="ascii")

@@ -1,71 +1,74 @@
 """● Epochs of transactional ids: a new epoch for each micro-batch, but none after a micro-batch that wrote nothing.
 
 Queries with timers have a micro-batch every half second, most of them empty.  An epoch that nobody wrote with is as good as a new one, if
-two things are known.  *All tasks had ended*: tasks of a query that was stopped in the middle may still write.  Only the commit knows, and
-Spark calls it in another process than the plan, so the commit leaves a note in a folder of this user's.  *Nobody took the next epoch*: the
-coordinator tells, without writing a record.  Where something is missing, such as the note, a new epoch is taken.
+one micro-batch at a time holds it.  The plan that begins an epoch holds it.  Only the commit knows that all tasks have ended and that none
+wrote; it passes the epoch on and leaves a note (`notes`).  The plan that takes the note away holds the epoch, in whatever process it runs.
+
+    a query is stopped, its tasks still write       its plan took the note away, and no commit left another: a new epoch
+    two drivers plan at a time                      one gets the note, the other begins a new epoch and fences it
+    a commit comes late, after another plan         a later epoch has begun, which the coordinator knows: a new epoch
+    a note of before the cluster was made anew      notes are named by the cluster's id: it is not found
+    a process ends with the note in its hand        the note is gone: a new epoch
+
+The note alone proves nothing.  The coordinator has to say that the epoch is the newest one and was never written with.  It says so without
+writing a record.
 """
 
-from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
 from moldau.clients.blocking.cluster import BlockingCluster
-from moldau.clients.blocking.transactions import TransactionalProducer, begin, is_unused
+from moldau.clients.blocking.transactions import TransactionalProducer, begin, resume
 from moldau.errors import KafkaError
-from pyspark_moldau.private import name_of, private_folder
+from pyspark_moldau.notes import Note, leave, take
+from pyspark_moldau.private import name_of
 
 
 class Epoch(NamedTuple):
     """A producer's epoch in one micro-batch."""
 
     producer: TransactionalProducer
+    cluster_id: str
+    """Empty where brokers do not tell it: then no note is left."""
     token: str
     """A text that only this micro-batch has."""
 
 
-_newest: dict[tuple[str, str, int], Epoch] = {}
-"""The epoch that this process planned last, by brokers, transactional id and time-out."""
-
-
-def epoch_for(cluster: BlockingCluster, brokers: str, transactional_id: str, *, timeout_ms: int) -> Epoch:
-    """A new epoch, unless the newest one was planned here and is unused.  Errors: KafkaError, OSError."""
-    key = (brokers, transactional_id, timeout_ms)
-    newest = _newest.pop(key, None)
-    producer = None
-    if newest is not None and _is_noted(newest) and _is_untouched(cluster, newest.producer):
-        producer = newest.producer
+def epoch_for(cluster: BlockingCluster, transactional_id: str, *, timeout_ms: int) -> Epoch:
+    """A new epoch, unless the newest one was passed on and is unused.  Errors: KafkaError, OSError."""
+    cluster_id = cluster.retrying(lambda: cluster.refresh([])).cluster_id or ""
+    token = uuid4().hex
+    note = _taken(cluster_id, transactional_id, token)
+    producer = None if note is None else _resumed(cluster, transactional_id, note, timeout_ms)
     if producer is None:
         producer = begin(cluster, transactional_id, timeout_ms=timeout_ms)
-    _newest[key] = Epoch(producer, uuid4().hex)
-    return _newest[key]
+    return Epoch(producer, cluster_id, token)
 
 
-def note_unused(epoch: Epoch) -> None:
-    """Note that all tasks of the epoch's micro-batch have ended, and that none wrote."""
+def pass_on(epoch: Epoch) -> None:
+    """Leave the epoch to the next plan, when all tasks of its micro-batch have ended and none wrote."""
+    producer, cluster_id, token = epoch
+    if not cluster_id:
+        return
     try:
-        file = _file(epoch.producer.transactional_id)
-        part = file.with_name(f"{file.name}.{epoch.token}")
-        part.write_text(epoch.token, encoding="ascii")
-        part.replace(file)
+        leave(_name(cluster_id, producer.transactional_id), Note(producer.producer_id, producer.epoch), token)
     except OSError:
         return  # the next micro-batch takes a new epoch
 
 
-def _is_noted(epoch: Epoch) -> bool:
+def _taken(cluster_id: str, transactional_id: str, token: str) -> Note | None:
     try:
-        return _file(epoch.producer.transactional_id).read_text(encoding="ascii") == epoch.token
+        return take(_name(cluster_id, transactional_id), token)
     except OSError:
-        return False
+        return None
 
 
-def _is_untouched(cluster: BlockingCluster, producer: TransactionalProducer) -> bool:
+def _resumed(cluster: BlockingCluster, transactional_id: str, note: Note, timeout_ms: int) -> TransactionalProducer | None:
     try:
-        return is_unused(cluster, producer)
+        return resume(cluster, transactional_id, note.producer_id, note.epoch, timeout_ms=timeout_ms)
     except KafkaError:  # such as a broker that does not know the question
-        return False
+        return None
 
 
-def _file(transactional_id: str) -> Path:
-    """Errors: PermissionError, OSError."""
-    return private_folder() / name_of(transactional_id)
+def _name(cluster_id: str, transactional_id: str) -> str:
+    return name_of(f"{cluster_id}\n{transactional_id}")

@@ -1,7 +1,7 @@
 """● The sink: one transaction a micro-batch, so that its output is there once, whatever is killed and started again.
 
     driver   plan      `begin`: a new epoch of the transactional id (fences and ends what was open), then the marker is read;
-                       where the last micro-batch wrote nothing, its epoch is still unused, and taken again
+                       where the last micro-batch wrote nothing, its epoch was passed on, and is taken again (`epochs`)
     tasks    write     with the driver's (transactional id, producer id, epoch); they speak to partition leaders only
     driver   commit    records that tasks handed over are written, the marker is set to this micro-batch, the transaction is committed
 
@@ -58,7 +58,7 @@ from moldau.protocol.records.compression import Codec
 from moldau.types import TopicPartition
 from pyspark_moldau.arrow import to_records
 from pyspark_moldau.attempts import RUN_ONCE, is_run_once
-from pyspark_moldau.epochs import Epoch, epoch_for, note_unused
+from pyspark_moldau.epochs import Epoch, epoch_for, pass_on
 from pyspark_moldau.options import OptionError, Options
 from pyspark_moldau.rows import NO_PARTITION, Rows, SinkError, by_partition, check_columns, partitions_of, rows_of, topics_of
 from pyspark_moldau.session import cluster_of
@@ -130,8 +130,7 @@ class Marker:
 class Plan:
     """The driver's decisions for one micro-batch, which every task gets."""
 
-    producer: TransactionalProducer
-    token: str
+    epoch: Epoch
     marker: Marker | None
     added: frozenset[TopicPartition]
     """For brokers before transaction.version 2: the partitions that are part of the transaction already."""
@@ -139,6 +138,10 @@ class Plan:
     """The number of partitions of option `topic`'s topic; tasks ask for the numbers of topics that rows name."""
     spool: str = NOWHERE
     """The folder of this micro-batch's spool files on the driver's machine."""
+
+    @property
+    def producer(self) -> TransactionalProducer:
+        return self.epoch.producer
 
     def may_write(self, one: TopicPartition) -> bool:
         return self.producer.transaction_version >= ADDS_PARTITIONS_ITSELF or one in self.added
@@ -200,7 +203,7 @@ class _Writer:
         if producer.transaction_version < ADDS_PARTITIONS_ITSELF:
             added = {TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)}
             add_partitions(cluster, producer, added)
-        return Plan(producer, epoch.token, marker, frozenset(added), counts, self._spool(transactional_id, epoch.token))
+        return Plan(epoch, marker, frozenset(added), counts, self._spool(transactional_id, epoch.token))
 
     def _spool(self, transactional_id: str, token: str) -> str:
         """Only tasks that hand records to the driver need it, and a limit that the user set is a limit."""
@@ -211,7 +214,7 @@ class _Writer:
     def _epoch(self, transactional_id: str) -> Epoch:
         timeout_ms = self.options.get("kafka.transaction.timeout.ms", DEFAULT_TRANSACTION_TIMEOUT_MS)
         try:
-            return epoch_for(self.cluster, self.options.get("kafka.bootstrap.servers"), transactional_id, timeout_ms=timeout_ms)
+            return epoch_for(self.cluster, transactional_id, timeout_ms=timeout_ms)
         except KafkaError as error:
             if error.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT:
                 reason = f"{timeout_ms} ms are more than the broker's transaction.max.timeout.ms: give less"
@@ -246,7 +249,7 @@ class _Writer:
             handed = _write_handed(self.cluster, producer, told, placed)
             topics = {one.topic for one in (*placed, *handed)}
             if not topics and marker is not None:
-                note_unused(Epoch(producer, told[0].plan.token))
+                pass_on(told[0].plan.epoch)
             self._mark_and_commit(producer, topics, marker)
         except KafkaError as error:
             raise explained(error, producer.transactional_id) from error

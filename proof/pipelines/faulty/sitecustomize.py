@@ -17,7 +17,14 @@ from typing import Any
 
 TARGET = "pyspark_moldau.sink"
 FOLDER = os.environ.get("MOLDAU_FAULTS")
-STEPS = {"begin": "epoch_for", "marker": "committed", "add_offset": "add_offset", "end": "end", "handed": "_write_handed"}
+STEPS = {
+    "begin": "epoch_for",
+    "marker": "committed",
+    "add_offset": "add_offset",
+    "end": "end",
+    "handed": "_write_handed",
+    "pass_on": "pass_on",
+}
 METHODS = {
     "task": ("_Task", "write"),
     "batch": ("_Task", "_send"),

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,27 +35,37 @@ class Passed(StatefulProcessor):
         pass
 
 
-def test_empty_micro_batches_take_no_epoch(spark: SparkSession, bootstrap: str, prefix: str, checkpoint: str) -> None:
-    source, target = prefix + "in", prefix + "out"
-    create_topics(bootstrap, {source: {}, target: {}}, partitions=2)
+def test_empty_micro_batches_take_no_epoch(spark: SparkSession, bootstrap: str, prefix: str, tmp_path: Path) -> None:
+    """Two queries side by side: Spark plans for them in two processes, and each query's plans go to one and the other."""
+    source, targets = prefix + "in", [prefix + "one", prefix + "other"]
+    create_topics(bootstrap, {source: {}} | {one: {} for one in targets}, partitions=2)
+    queries = [passing(spark, bootstrap, source, one, tmp_path / one) for one in targets]
+    try:
+        found: list[list[TransactionState]] = []
+        for number in range(2):
+            write(spark, bootstrap, source, 100 * number, 100)
+            expected = [str(one) for one in range(100 * (number + 1))]
+            for query, target in zip(queries, targets, strict=True):
+                wait_for(query, lambda target=target, expected=expected: read(spark, bootstrap, target) == expected)
+            for _ in range(2):
+                for query in queries:
+                    wait_for_empty_ones(query)
+                found.append([described(bootstrap, "spark." + one) for one in targets])
+    finally:
+        for query in queries:
+            query.stop()
+    for of_one in zip(*found, strict=True):
+        assert [one.transaction_state for one in of_one] == ["Empty"] * 4
+        epochs = [(one.producer_id, one.producer_epoch) for one in of_one]
+        assert epochs[0] == epochs[1] != epochs[2] == epochs[3]
+
+
+def passing(spark: SparkSession, bootstrap: str, source: str, target: str, checkpoint: Path) -> StreamingQuery:
     servers = {"kafka.bootstrap.servers": bootstrap}
     frame = spark.readStream.format("moldau").options(**servers, subscribe=source, startingOffsets="earliest").load()
     passed = frame.groupBy("partition").transformWithState(Passed(), "key BINARY, value BINARY", "Append", "ProcessingTime")
-    writer = passed.writeStream.format("moldau").options(**servers, topic=target, sinkId=target, checkpointLocation=checkpoint)
-    query = writer.trigger(processingTime="100 milliseconds").start()
-    try:
-        found: list[TransactionState] = []
-        for number in range(2):
-            write(spark, bootstrap, source, 100 * number, 100)
-            wait_for(query, lambda number=number: read(spark, bootstrap, target) == [str(one) for one in range(100 * (number + 1))])
-            for _ in range(2):
-                wait_for_empty_ones(query)
-                found.append(described(bootstrap, "spark." + target))
-    finally:
-        query.stop()
-    assert [one.transaction_state for one in found] == ["Empty"] * 4
-    epochs = [(one.producer_id, one.producer_epoch) for one in found]
-    assert epochs[0] == epochs[1] != epochs[2] == epochs[3]
+    writer = passed.writeStream.format("moldau").options(**servers, topic=target, sinkId=target, checkpointLocation=str(checkpoint))
+    return writer.trigger(processingTime="100 milliseconds").start()
 
 
 def write(spark: SparkSession, bootstrap: str, topic: str, first: int, count: int) -> None:

@@ -71,17 +71,24 @@ def begin(cluster: BlockingCluster, transactional_id: str, *, timeout_ms: int) -
     return cluster.retrying(attempt)
 
 
-def is_unused(cluster: BlockingCluster, producer: TransactionalProducer) -> bool:
-    """Whether nobody has written with this epoch, and none came after it.  Errors: KafkaError, OSError."""
-    request = DescribeTransactionsRequest(transactional_ids=[producer.transactional_id])
+def resume(
+    cluster: BlockingCluster, transactional_id: str, producer_id: int, epoch: int, *, timeout_ms: int
+) -> TransactionalProducer | None:
+    """The producer of an epoch that nobody has written with, if none came after it and its transactions have this time-out.
 
-    def attempt() -> bool:
-        connection = cluster.to_node(cluster.coordinator_of(producer.transactional_id, TRANSACTION))
+    Writes no record.  Whoever calls must know that nobody else holds the epoch.  Errors: KafkaError, OSError.
+    """
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+
+    def attempt() -> TransactionalProducer | None:
+        connection = cluster.to_node(cluster.coordinator_of(transactional_id, TRANSACTION))
         found = connection.send(request).transaction_states[0]
         if found.error_code and ErrorCode.of(found.error_code).retriable:
-            _raise_for(cluster, found.error_code, producer.transactional_id, "ask for the state")
-        held = (found.error_code, found.transaction_state, found.producer_id, found.producer_epoch)
-        return held == (ErrorCode.NONE, NEVER_USED, producer.producer_id, producer.epoch)
+            _raise_for(cluster, found.error_code, transactional_id, "ask for the state")
+        held = (found.error_code, found.transaction_state, found.producer_id, found.producer_epoch, found.transaction_timeout_ms)
+        if held != (ErrorCode.NONE, NEVER_USED, producer_id, epoch, timeout_ms):
+            return None
+        return TransactionalProducer(transactional_id, producer_id, epoch, connection.transaction_version)
 
     return cluster.retrying(attempt)
 

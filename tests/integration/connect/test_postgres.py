@@ -1,6 +1,7 @@
 """Changes of a real PostgreSQL 15: the events add up to the table, whatever happened and wherever reading begins again."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any
 
@@ -122,6 +123,32 @@ async def test_a_change_while_the_snapshot_is_taken_is_told_once(server: Postgre
             story.take(records)
         await task.stop()
     assert story.ops == ["r"] * 21 + ["c"]
+
+
+@pytest.mark.parametrize("change", ["ALTER TABLE held_b ADD COLUMN n positive", "TRUNCATE held_b"])
+async def test_rows_of_a_table_that_is_written_anew_or_truncated_while_the_snapshot_is_taken_are_told(
+    server: Postgres, change: str
+) -> None:
+    waits = "SELECT 1 FROM pg_locks WHERE pid = %s AND NOT granted"
+    with server.connect() as db, server.connect() as other, ThreadPoolExecutor(1) as pool:
+        db.execute("DROP DOMAIN IF EXISTS positive CASCADE")
+        db.execute("CREATE DOMAIN positive AS int CHECK (value > 0)")
+        for table in ("held_a", "held_b"):
+            db.execute(f"DROP TABLE IF EXISTS {table}")
+            db.execute(f"CREATE TABLE {table} (id int PRIMARY KEY)")
+            db.execute(f"INSERT INTO {table} SELECT generate_series(1, 5)")
+        story = Story(server, "held", **{"table.include.list": "public.held_.", "max.batch.size": "1", "slot.name": f"held_{len(change)}"})
+        task = PostgresTask()
+        await task.start(story.config, story)
+        story.take(await task.poll())
+        changing = pool.submit(other.execute, change)
+        while not changing.done() and db.execute(waits, [other.info.backend_pid]).fetchone() is None:
+            db.execute("SELECT pg_sleep(0.01)")
+        while len(story.ops) < 10 and (records := await task.poll()):
+            story.take(records)
+        await task.stop()
+        changing.result()
+    assert story.ops == ["r"] * 10
 
 
 async def test_a_snapshot_is_whole_when_the_server_is_killed_within(server: Postgres) -> None:

@@ -70,6 +70,12 @@ def values_of(bootstrap: str, topic: str) -> list[str]:
     return asyncio.run(read())
 
 
+def test_a_worker_alone_is_healthy_once_all_connectors_of_its_files_exist(broker: BrokerProcess, tmp_path: Path) -> None:
+    files = {f"{number}.properties": source(tmp_path / "none", "many").replace("=in", f"=in-{number}", 1) for number in range(40)}
+    with WorkerProcess(broker.bootstrap, connectors=files) as worker:
+        assert len(httpx.get(f"{worker.url}/connectors", timeout=10).json()) == len(files)
+
+
 def test_a_worker_alone_runs_the_connectors_of_its_files_and_goes_on_where_it_was(broker: BrokerProcess, tmp_path: Path) -> None:
     path, out = tmp_path / "in", tmp_path / "out"
     path.write_text("one\ntwo\n", encoding="utf-8")

@@ -62,7 +62,7 @@ class Answers:
         return Answer(200, {"version": VERSION, "commit": f"moldau-{__version__}", "kafka_cluster_id": self._herder.cluster_id})
 
     async def health(self, asked: Asked) -> Answer:
-        if self._herder.assignment is None:
+        if not self._herder.is_ready:
             return Answer(503, {"status": "starting", "message": "Worker is still starting up."})
         return Answer(200, {"status": "healthy", "message": "Worker has completed startup and is ready to handle requests."})
 

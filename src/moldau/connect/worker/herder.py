@@ -60,6 +60,7 @@ class Herder:
         self.offsets: Final = OffsetState()
         self.member_id = ""
         self.assignment: Assignment | None = None
+        self._has_begun = not storage.is_alone
         self.urls: Mapping[str, str] = {}
         """On the leader: the members' URLs."""
         self.owners: Mapping[TaskId, str] = {}
@@ -96,6 +97,14 @@ class Herder:
         self._reconciling = asyncio.get_running_loop().create_task(self._reconcile_on(), name="reconcile")
         self.membership = self._storage.member(self)
         await self.membership.start()
+
+    @property
+    def is_ready(self) -> bool:
+        return self._has_begun and self.assignment is not None
+
+    def has_begun(self) -> None:
+        """Tell that the connectors exist that a worker alone begins with."""
+        self._has_begun = True
 
     async def close(self) -> None:
         """Tasks end with their work committed, then the worker leaves its group, so that others go on at once."""

@@ -112,19 +112,28 @@ _BEYOND: Final = re.compile("BC|infinity|20000-")
 LARGE: Final = 20_000
 
 
-def story(random: Random, *, steps: int = 60, large: int = LARGE, has_large: bool = False) -> Story:
-    """`large`: the rows of the one large transaction, which three stories of ten have, or each with `has_large`."""
+def story(random: Random, *, steps: int = 60, large: int = LARGE, has_large: bool = False, fill: int = 0) -> Story:
+    """`large`: the rows of the one large transaction, which three stories of ten have, or each with `has_large`.
+
+    `fill`: the rows that each table has from the beginning.  Then a snapshot of Debezium can be taken at any moment: no table is truncated
+    or written anew, for a snapshot that began before finds such a table empty, and no date is before Christ.
+    """
     before = [
         "CREATE EXTENSION hstore", "CREATE EXTENSION citext", "CREATE EXTENSION ltree",
         "CREATE TYPE mood AS ENUM ('very sad', 'ok')", "CREATE DOMAIN positive AS int CHECK (value > 0)",
     ]  # fmt: skip
     options = {name: random.choice(values) for name, values in MODES.items() if random.random() < 0.3}
     types = [one for one in sorted(TYPES) if one != "money" or options.get("decimal.handling.mode") != "string"]
+    if fill:
+        types.remove("positive")  # PostgreSQL writes a table anew that gets a column of a type with a check
     within_calendar = options.get("time.precision.mode") == "connect"
-    tables = [_Table(random, name, types, within_calendar) for name in ("alpha", "Beta x", "gamma")]
+    if fill:
+        options["skipped.operations"] = "none"
+    tables = [_Table(random, name, types, within_calendar, fill) for name in ("alpha", "Beta x", "gamma")]
     for table in tables:
         before += table.made()
         before += [table.inserted(before_christ=False) for _ in range(random.randrange(4))]
+        before += table.filled()
     found = [_step(random, random.choice(tables)) for _ in range(steps)]
     if random.random() < 0.3 or has_large:
         found.insert(random.randrange(steps), _several([f"INSERT INTO gamma (a) SELECT n FROM generate_series(1, {large}) n"]))
@@ -134,11 +143,12 @@ def story(random: Random, *, steps: int = 60, large: int = LARGE, has_large: boo
 class _Table:
     """A table, and random statements about it."""
 
-    def __init__(self, random: Random, name: str, types: list[str], within_calendar: bool) -> None:
+    def __init__(self, random: Random, name: str, types: list[str], within_calendar: bool, fill: int) -> None:
         """`within_calendar`: only times that Python's calendar has."""
         self._random = random
         self._types = types
         self._within_calendar = within_calendar
+        self.fill = fill
         self.name = f'"{name}"'
         self.columns = {f"c{number}": kind for number, kind in enumerate(random.sample(types, MAX_COLUMNS))}
         self.is_composite = name == "Beta x"
@@ -170,8 +180,17 @@ class _Table:
     def _value(self, name: str, *, before_christ: bool = True) -> str:
         kind = self.columns[name]
         values = [one for one in TYPES[kind] if one != "NULL" or name not in self._required]
-        values = [one for one in values if before_christ or "BC" not in one]
+        values = [one for one in values if (before_christ and not self.fill) or "BC" not in one]
         return self._random.choice([one for one in values if not (self._within_calendar and _BEYOND.search(one))])
+
+    def filled(self) -> list[str]:
+        if not self.fill:
+            return []
+        first, self._next = self._next + 1, self._next + self.fill
+        given = [name for name in self.columns if name in self._required or self._random.random() < 0.8]
+        values = ", ".join(["n", *(self._value(name, before_christ=False) for name in given)])
+        rows = f"SELECT {values} FROM generate_series({first}, {self._next}) n"
+        return [f"INSERT INTO {self.name} ({', '.join(['a', *given])}) {rows} ON CONFLICT DO NOTHING"]
 
     def inserted(self, *, before_christ: bool = True) -> str:
         self._next += 1
@@ -226,7 +245,7 @@ def _step(random: Random, table: _Table) -> Step:
         return _side_by_side(table.inserted(), table.inserted(), table.inserted())
     if what < 0.93:
         return _several([table.changed(), table.widened(), table.changed()])
-    if what < 0.97:
+    if what < 0.97 and not table.fill:
         return _several([f"TRUNCATE {table.name}"])
     return _several([f"UPDATE {table.name} SET a = a WHERE {table._some()}"])
 

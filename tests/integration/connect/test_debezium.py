@@ -4,7 +4,8 @@ from random import Random
 
 import pytest
 
-from proof.connect.debezium import Debezium, compare
+from proof.connect.debezium.oracle import Debezium
+from proof.connect.debezium.play import compare
 from proof.connect.postgres import IS_INSTALLED, MISSING, Postgres
 from proof.connect.stories import story
 from proof.metadata.oracle import javac

@@ -13,8 +13,10 @@ requests of an API that have arrived.  Any thread may call this.
 import asyncio
 import threading
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import cache
+from typing import Any
 
 from moldau.clock import SystemClock
 from moldau.errors import ErrorCode
@@ -27,8 +29,6 @@ from moldau.protocol.declared import DecodeError
 from moldau.protocol.header import RequestHeader, decode_request_header, encode_response
 from moldau.protocol.messages import REQUESTS
 from moldau.types import Part
-
-KEYS: Final = {request.__name__.removesuffix("Request"): key for key, request in REQUESTS.items()}
 
 
 @dataclass(slots=True)
@@ -98,13 +98,19 @@ class Faults:
 
 def _key_of(api: str) -> int:
     """The api key of a name.  Errors: ValueError naming the nearest."""
-    name = api.removesuffix("Request")
-    if name not in KEYS:
+    name, keys = api.removesuffix("Request"), _keys()
+    if name not in keys:
         from moldau.config import nearest
 
-        meant = nearest(name, KEYS)
+        meant = nearest(name, keys)
         raise ValueError(f"there is no API {api!r}" + (f"; the nearest is {meant!r}" if meant else ""))
-    return KEYS[name]
+    return keys[name]
+
+
+@cache
+def _keys() -> Mapping[str, int]:
+    """The api keys by name.  A test without faults need not load every message."""
+    return {request.__name__.removesuffix("Request"): key for key, request in REQUESTS.items()}
 
 
 class MovableClock(SystemClock):

@@ -197,7 +197,10 @@ class _Writer:
         epoch = self._epoch(transactional_id)
         producer = epoch.producer
         # The marker is read only now: the transaction before has ended one way or the other, so the marker is the last word.
-        marker = self._marker(transactional_id)
+        try:
+            marker = self._marker(transactional_id)
+        except KafkaError as error:
+            raise explained(error, transactional_id) from error
         counts = {} if self.topic is None else {self.topic: partition_count(cluster, self.topic)}
         added: set[TopicPartition] = set()
         if producer.transaction_version < ADDS_PARTITIONS_ITSELF:
@@ -456,6 +459,12 @@ def explained(error: KafkaError, sink: str) -> Exception:
         return SinkError(
             f"{error.detail}: sink {sink} was taken over by another query of the same sinkId, or the micro-batch took longer than option "
             "kafka.transaction.timeout.ms; nothing of it is visible"
+        )
+    if error.code is ErrorCode.UNSTABLE_OFFSET_COMMIT:
+        return SinkError(
+            f"{error.detail}  All transactions of sink {sink} have ended, so the group's coordinator has lost the end of one, as Apache "
+            "Kafka's may when it is killed; nothing of this micro-batch is written.  A new option 'sinkId' goes on without the mark of the "
+            "micro-batch before, which is written again if the query was stopped in the middle of it"
         )
     if error.code in TOO_LARGE:
         return SinkError(f"{error.detail}: give less as option kafka.batch.size, or raise the topic's max.message.bytes")

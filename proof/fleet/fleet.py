@@ -107,6 +107,7 @@ class Member:
         self.machine = Machine(self.host)
         self.life = 0
         self.is_up = False
+        self.is_told_to_stop = False
         self.node: Node | None = None
         """The node once it has started."""
         self.shared: SharedServer | None = None
@@ -210,7 +211,7 @@ class Fleet:
         member.machine = Machine(member.host)
         self.network.revive(member.machine)
         member.life += 1
-        member.is_up = True
+        member.is_up, member.is_told_to_stop = True, False
         member.node = member.shared = member.broker = None
         self.loop.trace.note(f"start {node_id}")
         self.loop.start(member.machine, self._live(member))
@@ -224,6 +225,9 @@ class Fleet:
             self.starts += 1
             failure: BaseException = await outside.failed
             self._judge(member, machine, failure)
+            if member.is_told_to_stop:  # a process stops its node once
+                return
+            member.is_told_to_stop = True
             await self._stop_after_failure(member)
         except Exception as error:
             self._judge(member, machine, error)
@@ -269,7 +273,8 @@ class Fleet:
         """Stop as SIGTERM does: a node that is still starting is killed."""
         member = self.members[node_id]
         machine = member.machine
-        if member.is_up and member.node is not None:
+        if member.is_up and member.node is not None and not member.is_told_to_stop:
+            member.is_told_to_stop = True
             stopping = self.loop.start(machine, member.node.stop())
             done, _ = await asyncio.wait([stopping], timeout=within_s)
             if not machine.is_alive:

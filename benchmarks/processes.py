@@ -4,8 +4,9 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
+
+from proof.pipelines.processes import children_of
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -16,14 +17,8 @@ def family(pid: int) -> list[int]:
     """The process and its running descendants."""
     found = [pid]
     for parent in found:
-        found += _children(parent)
+        found += children_of(parent)
     return found
-
-
-def _children(pid: int) -> Iterator[int]:
-    for task in Path(f"/proc/{pid}/task").glob("*"):
-        with suppress(FileNotFoundError, ProcessLookupError):  # a thread may end while it is looked at
-            yield from map(int, (task / "children").read_text(encoding="ascii").split())
 
 
 def cpu_seconds(pid: int) -> float:
@@ -49,7 +44,7 @@ def cpu_by_kind(broker: int) -> dict[str, float]:
 
 def _kinds(pid: int, kind: str, broker: int) -> Iterator[tuple[int, str]]:
     yield pid, kind
-    for child in _children(pid):
+    for child in children_of(pid):
         try:
             name = Path(f"/proc/{child}/comm").read_text(encoding="utf-8").strip()
         except OSError:  # it has just ended

@@ -3,7 +3,6 @@
 `java/Load.java` holds the clients.  It prints one fact a line, and this module notes the facts.
 """
 
-import os
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,8 +12,7 @@ from time import monotonic
 from typing import Final
 
 from proof.cluster.process_load import PARTITIONS, WITHIN_S, Client, History
-from proof.kafka.apache import java_command
-from proof.metadata.oracle import compiled
+from proof.metadata.oracle import compiled_command
 
 SOURCE: Final = Path(__file__).parent / "java" / "Load.java"
 MAIN: Final = "org.moldau.proof.Load"
@@ -58,10 +56,7 @@ class JavaClients(Client):
     def __init__(self, bootstrap: str, history: History, queue: Queue, queue_topic: str, log: Path) -> None:
         super().__init__("the Java clients", bootstrap, history)
         self._log: Final = log
-        command = java_command(MAIN, bootstrap, PAYMENTS, RECEIPTS, queue_topic, str(PARTITIONS), flags=FLAGS)
-        position = command.index("-cp") + 1
-        command[position] = os.pathsep.join([str(compiled(SOURCE)), command[position]])
-        self._command: Final = command
+        self._command: Final = compiled_command(SOURCE, MAIN, bootstrap, PAYMENTS, RECEIPTS, queue_topic, str(PARTITIONS), flags=FLAGS)
         self._process: subprocess.Popen[str] | None = None
         self._writer_ended: Final = Event()
         self._facts: Final[dict[str, Callable[[list[str]], object]]] = {

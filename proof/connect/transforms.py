@@ -4,9 +4,7 @@
 """
 
 import json
-import os
 import re
-import subprocess
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -19,10 +17,10 @@ from moldau.connect.errors import ConnectError
 from moldau.connect.transforms.catalogue import NEW_RECORD_STATE, TRANSFORM_PLUGINS
 from moldau.connect.transforms.new_record_state import HANDLING
 from moldau.pipelines.provision.jars import jar_set
-from proof.kafka.apache import java_command
-from proof.metadata.oracle import compiled
+from proof.metadata.oracle import compiled_command, talking
 
 SOURCE: Final = Path(__file__).parent / "oracle" / "Transforms.java"
+FLAGS: Final = ("-XX:+UseSerialGC", "-Xmx256m", "-XX:TieredStopAtLevel=1")
 Case = dict[str, Any]
 
 
@@ -30,12 +28,7 @@ class Oracle:
     """The child process.  One question at a time."""
 
     def __enter__(self) -> Self:
-        command = java_command("Transforms", flags=("-XX:+UseSerialGC", "-Xmx256m", "-XX:TieredStopAtLevel=1"))
-        position = command.index("-cp") + 1
-        command[position] = os.pathsep.join([str(compiled(SOURCE)), *map(str, jar_set("debezium-3.3.2")), command[position]])
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8"
-        )
+        self._process = talking(compiled_command(SOURCE, "Transforms", flags=FLAGS, jars=jar_set("debezium-3.3.2")))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

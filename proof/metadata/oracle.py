@@ -48,6 +48,20 @@ def compiled(source: Path = SOURCE, classpath: str | None = None) -> Path:
     return made
 
 
+def compiled_command(source: Path, main: str, *arguments: str, flags: Sequence[str], jars: Sequence[Path] = ()) -> list[str]:
+    """The command line of a program of ours that calls Kafka's classes.  `jars`: what it needs beside Kafka's.  Errors: as `compiled`."""
+    command = java_command(main, *arguments, flags=flags)
+    position = command.index("-cp") + 1
+    classpath = os.pathsep.join([*map(str, jars), command[position]])
+    command[position] = os.pathsep.join([str(compiled(source, classpath)), classpath])
+    return command
+
+
+def talking(command: Sequence[str]) -> "subprocess.Popen[str]":
+    """A child process that is asked and answers by lines."""
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8")
+
+
 class Oracle:
     """The child process.  One question at a time."""
 
@@ -55,16 +69,10 @@ class Oracle:
         """`jars` are the jars that the program needs beside Kafka's."""
         self._source = source
         self._main = main
-        self._jars = list(map(str, jars))
+        self._jars = jars
 
     def __enter__(self) -> Self:
-        command = java_command(self._main, flags=FLAGS)
-        position = command.index("-cp") + 1
-        classpath = os.pathsep.join([*self._jars, command[position]])
-        command[position] = os.pathsep.join([str(compiled(self._source, classpath)), classpath])
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8"
-        )
+        self._process = talking(compiled_command(self._source, self._main, flags=FLAGS, jars=self._jars))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None) -> None:

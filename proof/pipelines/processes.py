@@ -22,9 +22,12 @@ def started(command: Sequence[str], log: Path, environment: Mapping[str, str]) -
 
 
 def below(pid: int) -> list[int]:
-    """The descendants of a process.  Linux lists children by the thread that started them, and Java starts them in any thread."""
-    children: list[str] = []
+    """The descendants of a process."""
+    return [each for child in children_of(pid) for each in (*below(child), child)]
+
+
+def children_of(pid: int) -> Iterator[int]:
+    """The children of a process.  Linux lists them by the thread that started them, and Java starts them in any thread."""
     for file in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):  # a thread may end while it is looked at
-            children += file.read_text(encoding="ascii").split()
-    return [each for child in children for each in (*below(int(child)), int(child))]
+            yield from map(int, file.read_text(encoding="ascii").split())

@@ -30,8 +30,8 @@ from moldau.testing.child import ChildProcess, NodeProcess
 from moldau.testing.process import BrokerProcess
 from proof.clients.mixed.member import HEARTBEAT_MS, SESSION_MS
 from proof.clients.mixed.notes import Life, check
-from proof.kafka.apache import ApacheKafka, java_command
-from proof.metadata.oracle import compiled
+from proof.kafka.apache import ApacheKafka
+from proof.metadata.oracle import compiled_command
 
 PROPERTIES: Final = {
     "group.min.session.timeout.ms": str(SESSION_MS),
@@ -75,10 +75,8 @@ class MemberProcess(ChildProcess):
     def command(self) -> Sequence[str]:
         if self.client != "java":
             return [sys.executable, "-m", "proof.clients.mixed.member", self.client, *self.arguments]
-        command = java_command("moldau.oracle.Member", *self.arguments, flags=JAVA_FLAGS)
-        position = command.index("-cp") + 1
-        command[position] = os.pathsep.join([str(compiled(Path(__file__).parent / "Member.java")), command[position]])
-        return command
+        source = Path(__file__).parent / "Member.java"
+        return compiled_command(source, "moldau.oracle.Member", *self.arguments, flags=JAVA_FLAGS)
 
     def is_ready(self) -> bool:
         return True

@@ -1,8 +1,6 @@
 """● Debezium's own task in a Java process: `oracle/Debezium.java` reads one story at a time and writes its records."""
 
 import json
-import os
-import subprocess
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,8 +9,7 @@ from typing import Any, Final, Self
 
 from moldau.pipelines.provision.jars import jar_set
 from proof.connect.debezium.records import Records
-from proof.kafka.apache import java_command
-from proof.metadata.oracle import compiled
+from proof.metadata.oracle import compiled_command, talking
 
 SOURCE: Final = Path(__file__).parent.parent / "oracle" / "Debezium.java"
 FLAGS: Final = ("-XX:+UseSerialGC", "-Xmx512m", "-XX:TieredStopAtLevel=1")
@@ -24,13 +21,7 @@ class Debezium:
     """The child process.  It reads one story at a time."""
 
     def __enter__(self) -> Self:
-        command = java_command("Debezium", flags=FLAGS)
-        at = command.index("-cp") + 1
-        classpath = os.pathsep.join([*map(str, jar_set("debezium-3.3.2")), command[at]])
-        command[at] = os.pathsep.join([str(compiled(SOURCE, classpath)), classpath])
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8"
-        )
+        self._process = talking(compiled_command(SOURCE, "Debezium", flags=FLAGS, jars=jar_set("debezium-3.3.2")))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -93,11 +93,12 @@ class ModelPartition:
         producer = None
         if header.producer_id >= 0:
             producer = self.producers.get(header.producer_id)
-            if producer is None or header.producer_epoch > producer.epoch:
-                if header.base_sequence != 0 and producer is not None:
-                    return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
+            if producer is None:  # any sequence is a first one here, as in ProducerAppendInfo
+                written = [(-1, header.base_sequence - 1, -1)] if header.base_sequence else []
+                producer = self.producers[header.producer_id] = ModelProducer(header.producer_epoch, written)
+            elif header.producer_epoch > producer.epoch:
                 if header.base_sequence != 0:
-                    return ErrorCode.UNKNOWN_PRODUCER_ID, -1
+                    return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
                 producer = self.producers[header.producer_id] = ModelProducer(header.producer_epoch)
             if header.producer_epoch < producer.epoch:
                 return ErrorCode.INVALID_PRODUCER_EPOCH, -1

@@ -93,6 +93,22 @@ def test_lost_answers_and_moved_leaders_cost_neither_order_nor_records(drop: str
     assert world.cluster.partition("t", 0).values == [b"%d" % number for number in range(300)]
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_a_leader_that_comes_late_costs_no_order(known: bool) -> None:
+    """The leader refuses one batch, and would take the next one for the producer's first: it knows nothing of the producer yet."""
+    world = a_world()
+
+    async def work(producer: Producer) -> None:
+        if known:
+            await producer.send("t", b"known")
+        world.cluster.rules.append(fails(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        for number in range(300):
+            producer.send("t", b"%d" % number)
+
+    producing(world, work, batch_size=300)
+    assert world.cluster.partition("t", 0).values == [b"known"] * known + [b"%d" % number for number in range(300)]
+
+
 def test_a_batch_refused_for_good_takes_only_itself_down() -> None:
     """The batches behind it are refused as out of order, get sequences of a new epoch, and arrive."""
     world = a_world()

@@ -6,9 +6,10 @@
 Guarantees.  Records of one partition keep their order, whatever happens to requests.  Each token learns its result exactly once.  A
 partition takes at most as much memory as it leaves free, so a blocked partition leaves room for all others.
 
-With idempotence up to five batches of a partition are on their way; otherwise one.  A batch that is tried again goes alone.  When a batch
-with a sequence fails for good, the broker refuses the batches behind it as out of order.  Once the fate of each is known, they get
-sequences from 0 on in a new epoch.  A batch whose fate is unknown keeps its sequence, because only under that one can the broker tell that
+With idempotence up to five batches of a partition are on their way; otherwise one.  A batch that is tried again goes alone, and so does the
+first one of a producer id: a leader that has nothing of a producer takes any sequence for its first, so it would write the second batch
+after it refused the first.  When a batch with a sequence fails for good, the broker refuses the batches behind it as out of order.  Once
+the fate of each is known, they get sequences from 0 on in a new epoch.  A batch whose fate is unknown keeps its sequence, because only under that one can the broker tell that
 it has it already.
 
 Source: RecordAccumulator, TransactionManager, Sender; KIP-98, 185, 360, 794.  Called by `sender`, which sends the batches that `take`
@@ -80,6 +81,7 @@ class PartitionQueue(Generic[T]):
         "batches",
         "buffered_bytes",
         "in_flight",
+        "is_known",
         "must_reset",
         "next_sequence",
         "producer_epoch",
@@ -95,6 +97,8 @@ class PartitionQueue(Generic[T]):
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
         self.next_sequence = 0
+        self.is_known = False
+        """Whether the leader has written a batch of this producer id, so that it refuses one out of order."""
         self.must_reset = False
 
     @property
@@ -332,7 +336,7 @@ class Accumulator(Generic[T]):
         if head.attempts:
             return head if not queue.in_flight and now_ms >= head.retry_at_ms else None
         if queue.in_flight:
-            if not self.options.is_idempotent or len(queue.in_flight) >= self.options.max_in_flight:
+            if not self.options.is_idempotent or not queue.is_known or len(queue.in_flight) >= self.options.max_in_flight:
                 return None
             if any(batch.attempts > 1 for batch in queue.in_flight):
                 return None
@@ -367,6 +371,7 @@ class Accumulator(Generic[T]):
         return True
 
     def _reset(self, queue: PartitionQueue[T]) -> None:
+        queue.is_known = queue.is_known and queue.producer_id == self.producer_id
         queue.producer_id, queue.producer_epoch = self.producer_id, self.producer_epoch
         queue.next_sequence = 0
         queue.must_reset = False
@@ -404,6 +409,8 @@ class Accumulator(Generic[T]):
 
     def succeeded(self, batch: PendingBatch[T]) -> bool:
         """Note that a batch was written.  Returns whether its records are still to be told."""
+        queue = self.queues[batch.topic_partition]
+        queue.is_known = queue.is_known or batch.producer_id == queue.producer_id
         return self._end(batch)
 
     def refused(self, batch: PendingBatch[T], code: ErrorCode, detail: str, now_ms: int) -> list[Ended[T]]:
@@ -440,6 +447,7 @@ class Accumulator(Generic[T]):
                 return not self.options.is_transactional
             if code in LOST_TRACK:
                 queue.must_reset = True
+                queue.is_known = False
                 return not self.options.is_transactional
         return code.retriable
 

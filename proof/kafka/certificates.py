@@ -22,7 +22,8 @@ class Certificates:
         names = ",".join(f"IP:{host}" if host[:1].isdigit() else f"DNS:{host}" for host in hosts)
         authority_key = folder / "ca.key"
         curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-noenc")
-        _openssl("req", "-x509", *curve, "-keyout", authority_key, "-out", made.authority, "-days", "1", "-subj", "/CN=test authority")
+        subject = ("-days", "1", "-subj", "/CN=test authority", "-addext", "keyUsage=critical,keyCertSign")  # Python 3.13 asks for it
+        _openssl("req", "-x509", *curve, "-keyout", authority_key, "-out", made.authority, *subject)
         signing = ("-CA", made.authority, "-CAkey", authority_key)
         names_of = ("-addext", f"subjectAltName={names}", "-addext", "basicConstraints=CA:FALSE")
         _openssl(

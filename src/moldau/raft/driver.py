@@ -110,6 +110,11 @@ class RaftDriver(LogKeeper):
         self._cluster_id: Final = cluster_id
         self._listener_name: Final = listener_name
         self._peers: Final = None if network is None else Peers(network, client_id=f"raft-{node_id}", timeout_ms=config.request_timeout_ms)
+        self.high_watermark = 0
+        """The high watermark, exclusive, of what is in the log; 0 while none is known.  It never goes back.
+
+        The machine may know of a higher one before the log has what came with it, and a full disk does not take that.
+        """
         self._is_caught_up = False
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._is_leader_told = False
@@ -123,11 +128,6 @@ class RaftDriver(LogKeeper):
         self._syncing: asyncio.Task[None] | None = None
 
     # ---------------------------------------------------------------- state
-
-    @property
-    def high_watermark(self) -> int:
-        """The high watermark, exclusive; 0 while none is known."""
-        return self.node.high_watermark or 0
 
     @property
     def is_leader(self) -> bool:
@@ -450,6 +450,7 @@ class RaftDriver(LogKeeper):
 
     def _deliver(self, high_watermark: int) -> None:
         """Call the listener, then wake the waiting callers."""
+        self.high_watermark = high_watermark
         self.log.update_high_watermark(high_watermark)
         self._deliver_from_log(high_watermark)
         catch_up_offset = self.node.catch_up_offset

@@ -178,15 +178,30 @@ class LeaderEpochs:
         The next flush puts it on the disk; with `at_once` it is there on return.  Errors: OSError, and nothing has changed.
         """
         entries = self._with(epoch, start_offset)
-        if entries is not self._saved and (self.staged is None or entries is not self.staged.entries):
-            saved = self._saved or []
-            if at_once or entries[: len(saved)] != saved:
+        saved, staged = self._saved or [], self._staged_entries
+        if entries is not (self._saved if staged is None else staged):
+            # A flush may be putting the staged file in place, so a line leaves that file as it leaves the saved one.
+            if at_once or any(entries[: len(lines)] != lines for lines in (saved, staged or [])):
                 self._install(entries)
             else:
                 self._stage(entries)
         self.entries = entries
         self._note_latest()
         self.appendable_epoch = epoch
+
+    def not_written(self, before: list[EpochEntry]) -> None:
+        """Go back to `before`, the entries before an append: its batches are not in the log.
+
+        On the disk lines of these batches may stay, beyond the log's end.  The next batch of any epoch is assigned anew, and that takes
+        them away before it is written.
+        """
+        self.entries = before
+        self._note_latest()
+        self.appendable_epoch = UNDEFINED_EPOCH
+
+    @property
+    def _staged_entries(self) -> list[EpochEntry] | None:
+        return None if self.staged is None else self.staged.entries
 
     def _with(self, epoch: int, start_offset: int) -> list[EpochEntry]:
         if self.entries and (epoch == self.latest_epoch and start_offset >= self.entries[-1].start_offset):
@@ -269,7 +284,7 @@ class LeaderEpochs:
             self._install([EpochEntry(self.entries[number - 1].epoch, start_offset), *self.entries[number:]])
 
     def clear(self) -> None:
-        if self.entries:
+        if self.entries or self._saved or self.staged is not None:
             self._install([])
 
     def replace(self, entries: list[EpochEntry]) -> None:

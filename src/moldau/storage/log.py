@@ -49,7 +49,7 @@ from moldau.protocol.records.batch import (
     verify_crc,
 )
 from moldau.storage.config import LogConfig
-from moldau.storage.epochs import UNDEFINED_EPOCH, EpochEnd
+from moldau.storage.epochs import UNDEFINED_EPOCH, EpochEnd, EpochEntry
 from moldau.storage.files import Files, is_shortage
 from moldau.storage.flush.durability import Durability, Flush
 from moldau.storage.folders.checkpoints import PARTITION_METADATA, write_partition_metadata
@@ -314,6 +314,7 @@ class Log:
             records = bytearray(records)
             _INT64.pack_into(records, 0, offset)
         _INT32.pack_into(records, 12, leader_epoch)
+        epochs_before = self.epochs.entries
         try:
             if leader_epoch != self.epochs.appendable_epoch:
                 self._begin_epoch(leader_epoch, offset)
@@ -321,7 +322,7 @@ class Log:
                 self.roll(now_ms)
             self._segments.active.append(records, header)
         except OSError as error:
-            return self._write_failed(error)
+            return self._write_failed(error, epochs_before)
         self.log_end_offset = last_offset + 1
         if producer_id >= 0:
             self.producers.append(header)
@@ -436,6 +437,7 @@ class Log:
         if origin is not AppendOrigin.REPLICATION and size > self._rules.segment_bytes:
             return self._list_too_large(size)
         max_timestamp = max(header.max_timestamp for _, header in headers)
+        epochs_before = self.epochs.entries
         try:
             for _, header in headers:
                 if header.partition_leader_epoch != self.epochs.appendable_epoch and header.partition_leader_epoch >= 0:
@@ -444,7 +446,7 @@ class Log:
                 self.roll(now_ms, first.base_offset)
             self._segments.active.append_many(view, headers)
         except OSError as error:
-            return self._write_failed(error)
+            return self._write_failed(error, epochs_before)
         self.log_end_offset = last.next_offset
         try:
             for position, header in headers:
@@ -833,9 +835,10 @@ class Log:
             if self.on_failure is not None:
                 self.on_failure(self, error)
 
-    def _write_failed(self, error: OSError) -> AppendFailure:
-        """Remove the torn bytes.  A disk that is only full has lost nothing and may have room later."""
+    def _write_failed(self, error: OSError, epochs_before: list[EpochEntry]) -> AppendFailure:
+        """Remove the torn bytes, and the epochs that came with them.  A disk that is only full has lost nothing and may have room later."""
         self.durability.write_failed()
+        self.epochs.not_written(epochs_before)
         active = self._segments.active
         try:
             active.file.truncate(active.size)

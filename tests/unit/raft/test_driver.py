@@ -18,8 +18,12 @@ from moldau.raft.roles import CorruptQuorumState, ElectionState
 from moldau.raft.snapshots import build_snapshot, snapshot_name
 from moldau.raft.voters import Address, Voter, VoterSet
 from moldau.storage.recovery import LogDamaged
+from moldau.testing.clock import SimClock
 from moldau.testing.files import Fault, MemoryFiles
+from moldau.testing.loop import Machine, SimLoop
+from moldau.testing.network import SimNetwork
 from moldau.types import OffsetAndEpoch
+from proof.raft.quorum import HOST, Quorum
 
 DIRECTORY = UUID(int=77)
 ME = VoterSet([Voter(1, DIRECTORY, (Address("CONTROLLER", "localhost", 9093),))])
@@ -338,6 +342,34 @@ async def test_what_a_full_disk_does_not_take_waits_and_nothing_more_is_proposed
     await driver.wait_for_commit(driver.propose([b"goes on"]))
     assert listener.records == [b"waits", b"goes on"]
     await driver.stop()
+
+
+async def test_a_follower_takes_nothing_for_committed_before_its_log_has_it() -> None:
+    """One answer tells a node of its leader and brings records.  The disk is slow with the former and has no room for the latter."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, SimLoop)
+    files = {1: MemoryFiles(), 2: MemoryFiles(slow_ms=200)}
+    files[2].mkdir(HOME)
+    files[2].write_atomically(f"{HOME}/quorum-state", ElectionState(1).to_json(1))
+    network, machine = SimNetwork(loop, seed=1), Machine(HOST)
+    network.add(machine)
+    quorum = Quorum(network, voters=1, observers=1, clock=SimClock(loop), files=files.__getitem__)
+    await loop.start(machine, find_a_full_disk(quorum, files[2]))
+
+
+async def find_a_full_disk(quorum: Quorum, files: MemoryFiles) -> None:
+    await quorum.start()
+    end = await (await quorum.leader()).commit(b"a")
+    driver = quorum.members[2].driver
+    assert driver is not None
+    files.hook = lambda call, path: Fault(ENOSPC) if call == "pwrite" and path.endswith(".log") else None
+    for _ in range(500):
+        await asyncio.sleep(0.002)
+        assert driver.high_watermark == 0, "the log is empty"
+    files.hook = None
+    await quorum.until(lambda: driver.high_watermark == end)
+    assert quorum.members[2].told.records == [b"a"] and driver.failure is None
+    await quorum.stop()
 
 
 async def test_a_stop_does_not_wait_for_room() -> None:

@@ -162,6 +162,19 @@ def test_an_epoch_that_has_no_room_on_the_disk_is_not_known() -> None:
     assert epochs.latest_epoch == 5 and epochs.staged is before
 
 
+@pytest.mark.parametrize("at_once", [False, True])
+def test_an_epoch_of_a_batch_that_was_not_written_is_gone_before_the_log_goes_on(at_once: bool) -> None:
+    files = MemoryFiles()
+    files.mkdir("/d")
+    epochs = LeaderEpochs(files, "/d")
+    before = epochs.entries
+    epochs.assign(3, 5, at_once=at_once)
+    epochs.not_written(before)
+    assert epochs.entries == [] and epochs.latest_epoch == epochs.appendable_epoch == -1
+    epochs.clear()  # the log goes on elsewhere, behind a snapshot
+    assert epochs.staged is None and LeaderEpochs(files, "/d").entries == []
+
+
 def test_an_epoch_that_begins_is_staged_with_its_first_batch() -> None:
     files = MemoryFiles()
     epochs = some_epochs(files)

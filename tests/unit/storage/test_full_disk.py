@@ -10,10 +10,11 @@ from uuid import UUID
 import pytest
 
 from moldau.errors import ErrorCode
+from moldau.protocol.records.batch import batches
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.storage.config import LogConfig
 from moldau.storage.folders.checkpoints import RECOVERY_POINTS
-from moldau.storage.log import AppendResult, Log
+from moldau.storage.log import AppendResult, Flush, Log
 from moldau.storage.manager import LogManager
 from moldau.testing.files import Fault, MemoryFiles
 from moldau.types import TopicPartition
@@ -165,3 +166,98 @@ def test_retention_makes_room_and_a_crash_leaves_no_gap(seed: int, fails: Callab
     files.crash(random.Random(seed))
     again = started(files).logs[T0]
     assert (again.log_start_offset, again.log_end_offset) == (9, 14)
+
+
+def epochs_of(log: Log) -> list[tuple[int, int]]:
+    """The first offset of each epoch, by the batches."""
+    found: dict[int, int] = {}
+    data = log.read(log.log_start_offset, 1 << 20)
+    assert not isinstance(data, ErrorCode)
+    if data.records is not None:
+        for _, header in batches(memoryview(data.records.read())):
+            found.setdefault(header.partition_leader_epoch, header.base_offset)
+    return list(found.items())
+
+
+def from_a_leader(offset: int, *epochs: int) -> memoryview:
+    """One batch of one record for each of these epochs."""
+    said = bytearray()
+    for number, epoch in enumerate(epochs):
+        said += build_batch([NewRecord(NOW, b"k", b"v")], base_offset=offset + number, leader_epoch=epoch)
+    return memoryview(said)
+
+
+def no_room_in_logs(call: str, path: str) -> Fault | None:
+    return Fault(ENOSPC, written=70) if call == "pwrite" and path.endswith(".log") else None
+
+
+class Follower:
+    """A follower's log on a disk that is full now and then.  Its process dies, and its power fails."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.files = MemoryFiles(seed=seed)
+        self.files.mkdir("/data/t-0")
+        self.files.sync_everything()
+        self.log = self._opened(0)
+        self.flushes: list[Flush] = []
+        self.synced: list[Flush] = []
+        self.flushed = self.epoch = 0
+
+    def _opened(self, recovery_point: int) -> Log:
+        return Log.open(self.files, "/data/t-0", T0, CONFIG, now_ms=NOW, recovery_point=recovery_point)
+
+    def append(self) -> None:
+        before = epochs_of(self.log)
+        last = before[-1][0] if before else 0
+        epochs = sorted(self.chance.randint(last, last + 3) for _ in range(self.chance.choice((1, 2, 3))))
+        self.files.hook = no_room_in_logs if self.chance.random() < 0.5 else None
+        said = self.log.append_as_follower(from_a_leader(self.log.log_end_offset, *epochs), epochs[-1])
+        assert isinstance(said, AppendResult) is (self.files.hook is None)
+        self.files.hook = None
+
+    def begin_flush(self) -> None:
+        self.flushes.append(self.log.begin_flush())
+
+    def sync(self) -> None:
+        """A flush asks the disk.  The log learns of it later."""
+        if self.flushes:
+            self.synced.append(self.flushes.pop(0))
+            self.synced[-1].sync()
+
+    def end_flush(self) -> None:
+        if self.synced:
+            self.flushed = max(self.flushed, self.log.end_flush(self.synced.pop(0)))
+
+    def truncate(self) -> None:
+        offset = self.chance.randint(self.flushed, self.log.log_end_offset)
+        self.log.lower_recovery_point(offset)
+        self.log.truncate_to(offset, NOW)
+
+    def die(self) -> None:
+        end = self.log.log_end_offset
+        self._restart()
+        assert self.log.log_end_offset == end, "the page cache outlives the process"
+
+    def lose_power(self) -> None:
+        self.files.crash(self.chance)
+        self._restart()
+
+    def _restart(self) -> None:
+        known = dict(epochs_of(self.log))
+        self.flushes.clear()
+        self.synced.clear()
+        self.log = self._opened(self.flushed)
+        assert self.log.log_end_offset >= self.flushed
+        assert all(known.get(epoch) == offset for epoch, offset in epochs_of(self.log) if offset < self.flushed)
+        self.flushed = self.log.flush()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_epochs_of_batches_that_had_no_room_are_not_known(seed: int) -> None:
+    follower = Follower(seed)
+    flushing = [follower.begin_flush, follower.sync, follower.end_flush]
+    steps = [*[follower.append] * 6, *flushing * 2, follower.truncate, follower.die, follower.lose_power]
+    for _ in range(40):
+        follower.chance.choice(steps)()
+        assert follower.log.epochs.entries == epochs_of(follower.log)

@@ -9,8 +9,8 @@ partition takes at most as much memory as it leaves free, so a blocked partition
 With idempotence up to five batches of a partition are on their way; otherwise one.  A batch that is tried again goes alone, and so does the
 first one of a producer id: a leader that has nothing of a producer takes any sequence for its first, so it would write the second batch
 after it refused the first.  When a batch with a sequence fails for good, the broker refuses the batches behind it as out of order.  Once
-the fate of each is known, they get sequences from 0 on in a new epoch.  A batch whose fate is unknown keeps its sequence, because only under that one can the broker tell that
-it has it already.
+the fate of each is known, they get sequences from 0 on in a new epoch.  A batch whose fate is unknown keeps its sequence, because only
+under that one can the broker tell that it has it already.
 
 Source: RecordAccumulator, TransactionManager, Sender; KIP-98, 185, 360, 794.  Called by `sender`, which sends the batches that `take`
 returns.

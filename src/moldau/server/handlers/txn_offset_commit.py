@@ -8,8 +8,9 @@ Behaviour      The offsets count when the transaction commits.  The group's part
                a later one.
 Version notes  3+ names the member, which is fenced as in OffsetCommit (KIP-447); 5+ adds the partition by itself.
 Errors         INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION, those of the transaction's
-               coordinator (INVALID_PRODUCER_EPOCH for PRODUCER_FENCED, up to version 3 INVALID_TXN_STATE for TRANSACTION_ABORTABLE), and
-               those of `GroupMachine.commit_offsets_in_transaction`.
+               coordinator (INVALID_PRODUCER_EPOCH for PRODUCER_FENCED, up to version 3 INVALID_TXN_STATE for TRANSACTION_ABORTABLE;
+               COORDINATOR_LOAD_IN_PROGRESS if it cannot be reached, COORDINATOR_NOT_AVAILABLE if it does not know the group's partition),
+               and those of `GroupMachine.commit_offsets_in_transaction`.
 Differs from Kafka: offsets of a late request cannot take the place of later ones.
 """
 
@@ -36,6 +37,12 @@ from moldau.types import TopicPartition
 
 ADDS_SINCE: Final = 5
 ABORTABLE_SINCE: Final = 4
+TRIED_AGAIN: Final = {
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
+"""What a client is told so that it tries again: some clients take the first code for the end of their producer, and the second is of the
+group's partition, not of theirs."""
 
 
 @handles(TxnOffsetCommitRequest)
@@ -104,10 +111,10 @@ async def _commit_known(broker: Broker, context: RequestContext, request: TxnOff
 
 
 def _as_commits_say(code: ErrorCode, version: int) -> ErrorCode:
-    """Source: AddPartitionsToTxnManager, TransactionSupportedOperation."""
+    """Source: AddPartitionsToTxnManager, TransactionSupportedOperation, CoordinatorOperationExceptionHelper."""
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_SINCE:
         return ErrorCode.INVALID_TXN_STATE
-    return fenced_as_known(code)
+    return TRIED_AGAIN.get(code) or fenced_as_known(code)
 
 
 def _sender(request: TxnOffsetCommitRequest) -> tuple[str, tuple[str, str], ProducerIdAndEpoch]:

@@ -417,6 +417,9 @@ class Life:
             self._start(member.id)
 
     def _out_of_sync(self) -> str | None:
+        for member in self.fleet.members.values():
+            if member.is_up and member.is_told_to_stop:
+                return f"{member} is still stopping"  # it has everything now, and is gone in a moment
         said = self.watch.unequal()
         return said if said is not None and ("in sync" in said or "started" in said or "moved" in said) else None
 

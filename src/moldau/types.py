@@ -25,6 +25,7 @@ INTERNAL_TOPICS: Final = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC}
 # Directory ids that name no directory (KIP-858).
 DIRECTORY_MIGRATING: Final = UUID(int=0)
 DIRECTORY_UNASSIGNED: Final = UUID(int=1)
+DIRECTORY_LOST: Final = UUID(int=2)
 RESERVED_UUIDS: Final = 100
 
 NO_LEADER: Final = -1

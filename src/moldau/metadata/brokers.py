@@ -57,7 +57,8 @@ def register_broker(
         # A clean stop leaves the broker its epoch.  A broker that cannot name its epoch lost the records that it had not synced, and with
         # them its eligibility.
         is_clean = existing is not None and request.previous_broker_epoch == existing.epoch
-        left = leave(image, schema, request.broker_id, lost_its_log=not is_clean)
+        lost_a_directory = existing is None or _may_have_lost_a_directory(existing, request, is_clean=is_clean)
+        left = leave(image, schema, request.broker_id, lost_its_log=not is_clean, lost_a_directory=lost_a_directory)
         if not left.is_complete:
             return Outcome(BrokerRegistrationResponse(), left.records, is_atomic=False, is_piece=True)
         records = left.records
@@ -86,6 +87,16 @@ def register_broker(
         )
     )
     return Outcome(BrokerRegistrationResponse(broker_epoch=epoch), records, is_atomic=False)
+
+
+def _may_have_lost_a_directory(existing: BrokerRegistration, request: BrokerRegistrationRequest, *, is_clean: bool) -> bool:
+    """Tell whether a broker comes back without a log directory of its former life.
+
+    A directory that failed in that life is in its registration no more.  So after an unclean stop a directory that was not there is as bad
+    as one that is missing: it may stand in for the failed one.
+    """
+    before, now = set(existing.log_dirs), set(request.log_dirs)
+    return not before <= now if is_clean else before != now
 
 
 def _check_registration(

@@ -3,6 +3,7 @@
     fenced, shutting down      leaves every in-sync set; stays eligible where too few are left (KIP-966)
     stopped uncleanly          leaves the eligible sets, too: it may have lost records that only its page cache held
     unregistered               the same: it does not come back
+    lost a directory           a replica whose directory it has not told yet may have been there: it counts as lost
     a directory is offline     leaves the in-sync sets of the replicas in that directory
     unfenced                   leads partitions without a leader, where it may
 
@@ -21,7 +22,7 @@ from moldau.metadata.outcome import PIECE, Piece
 from moldau.metadata.partition_change import change_of, may_lead
 from moldau.metadata.records import BrokerRegistrationChangeRecord
 from moldau.protocol.wire import StoredRecord
-from moldau.types import NO_LEADER
+from moldau.types import DIRECTORY_LOST, DIRECTORY_UNASSIGNED, NO_LEADER
 
 FENCE: Final = 1
 UNFENCE: Final = -1
@@ -60,13 +61,19 @@ def unfence(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistrati
     return records
 
 
-def leave(image: MetadataImage, schema: ConfigSchema, broker_id: int, *, lost_its_log: bool = False) -> Piece:
-    """Take a broker out of every in-sync set; with `lost_its_log` out of the eligible sets, too."""
+def leave(
+    image: MetadataImage, schema: ConfigSchema, broker_id: int, *, lost_its_log: bool = False, lost_a_directory: bool = False
+) -> Piece:
+    """Take a broker out of every in-sync set; with `lost_its_log` out of the eligible sets, too.
+
+    With `lost_a_directory` its replicas whose directory is not known yet count as lost, until the broker tells where they are.
+    """
 
     def concerns(partition: PartitionRegistration) -> bool:
-        return broker_id in partition.isr or (lost_its_log and broker_id in partition.elr)
+        may_be_lost = lost_a_directory and partition.directory_of(broker_id) == DIRECTORY_UNASSIGNED
+        return may_be_lost or broker_id in partition.isr or (lost_its_log and broker_id in partition.elr)
 
-    return _leave(image, schema, broker_id, concerns, lost_its_log=lost_its_log)
+    return _leave(image, schema, broker_id, concerns, lost_its_log=lost_its_log, lost_a_directory=lost_a_directory)
 
 
 def leave_directories(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistration, offline: list[UUID]) -> Piece:
@@ -94,6 +101,7 @@ def _leave(
     concerns: Callable[[PartitionRegistration], bool],
     *,
     lost_its_log: bool = False,
+    lost_a_directory: bool = False,
 ) -> Piece:
     def is_active(one: int) -> bool:
         return one != broker_id and image.is_active(one)
@@ -102,11 +110,14 @@ def _leave(
     for topic, number in partitions_of(image, concerns):
         if len(records) == PIECE:
             return Piece(records, is_complete=False)
-        if _has_left(image, schema, broker_id, topic, number):
+        may_be_lost = lost_a_directory and topic.partitions[number].directory_of(broker_id) == DIRECTORY_UNASSIGNED
+        if not may_be_lost and _has_left(image, schema, broker_id, topic, number):
             continue
         change = change_of(image, schema, topic, number, is_active=is_active)
         change.isr = [one for one in change.partition.isr if one != broker_id]
         change.lost_their_log = (broker_id,) if lost_its_log else ()
+        if may_be_lost:
+            change.new_directories = {broker_id: DIRECTORY_LOST}
         record = change.record()
         if record is not None:
             records.append(record)

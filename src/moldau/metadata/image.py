@@ -35,7 +35,7 @@ from moldau.metadata.records import (
     UserScramCredentialRecord,
 )
 from moldau.protocol.wire import StoredRecord
-from moldau.types import NO_LEADER
+from moldau.types import DIRECTORY_LOST, NO_LEADER, RESERVED_UUIDS
 
 
 class ResourceType(IntEnum):
@@ -99,8 +99,8 @@ class BrokerRegistration(NamedTuple):
 
     def has_online_dir(self, directory_id: UUID) -> bool:
         """Whether a directory is online.  Reserved ids name no directory: they count as online, except that of a lost one."""
-        if directory_id.int < 100:
-            return directory_id.int != 2
+        if directory_id.int < RESERVED_UUIDS:
+            return directory_id != DIRECTORY_LOST
         return not self.log_dirs or directory_id in self.log_dirs
 
 

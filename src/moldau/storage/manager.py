@@ -42,7 +42,7 @@ from moldau.storage.folders.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUF
 from moldau.storage.folders.unfinished import begin as begin_anew
 from moldau.storage.folders.unfinished import end as end_anew
 from moldau.storage.log import Log, Past
-from moldau.storage.recovery import TEMPORARY_SUFFIX
+from moldau.storage.recovery import TEMPORARY_SUFFIX, has_begun
 from moldau.storage.retention_clock import RetentionClock
 from moldau.types import METADATA_TOPIC, RESERVED_UUIDS, TopicPartition
 
@@ -162,25 +162,60 @@ class LogManager:
             for where, _ in self._logs_in(directory):
                 yield FoundLog(self.files, directory, where, config_of(where.topic), now_ms)
 
-    def set_strays_aside(self, is_stray: Callable[[str, TopicPartition, UUID | None], bool]) -> list[str]:
+    def set_strays_aside(
+        self, is_stray: Callable[[str, TopicPartition, UUID | None], bool], told: Callable[[TopicPartition], UUID | None]
+    ) -> list[str]:
         """Rename logs that the cluster does not know, before the logs are loaded.  Returns the new paths.
 
         `is_stray` is asked with its path and the topic id that the log was made for; None where a crash took that, before anything was
-        in the log.
+        in the log.  `told` is the directory that the cluster knows of a partition: it decides where a partition is in several.
         Errors: CorruptCheckpoint.
         """
-        kept = []
+        kept: list[str] = []
+        found: dict[TopicPartition, list[LogDirectory]] = {}
         for directory in self._online():
-            try:
+            with self._starting(directory):
                 for where, path in list(self._logs_in(directory)):
                     if is_stray(path, where, read_partition_metadata(self.files, path)):
-                        name = set_aside_name(where, self._unique(), STRAY_SUFFIX)
-                        self.files.rename(path, f"{directory.path}/{name}")
-                        kept.append(f"{directory.path}/{name}")
+                        kept.append(self._keep_aside(directory, where))
+                    else:
+                        found.setdefault(where, []).append(directory)
                 self.files.sync_dir(directory.path)
-            except OSError as error:
-                directory.failure = error
+        for where, directories in found.items():
+            for directory in self._wrong_ones(where, directories, told(where)):
+                with self._starting(directory):
+                    kept.append(self._keep_aside(directory, where))
+                    self.files.sync_dir(directory.path)
         return kept
+
+    def _keep_aside(self, directory: LogDirectory, where: TopicPartition) -> str:
+        path = f"{directory.path}/{set_aside_name(where, self._unique(), STRAY_SUFFIX)}"
+        self.files.rename(f"{directory.path}/{where}", path)
+        return path
+
+    def _wrong_ones(self, where: TopicPartition, directories: Sequence[LogDirectory], told: UUID | None) -> list[LogDirectory]:
+        """The directories in which a partition was begun and is no more; none where that is not certain.
+
+        A disk that fails while a log is made, or while a replica leaves, keeps what it has; the log is then made on another disk.
+        """
+        if len(directories) == 1:
+            return []
+        right = [one for one in directories if one.is_online and one.directory_id == told]
+        if not right:
+            for directory in directories:
+                with self._starting(directory):
+                    if has_begun(self.files, f"{directory.path}/{where}"):
+                        right.append(directory)
+        online = [one for one in directories if one.is_online]
+        return [one for one in online if one not in (right or online[:1])]
+
+    @contextmanager
+    def _starting(self, directory: LogDirectory) -> Iterator[None]:
+        """Take a directory whose disk fails for offline, before anybody can be told."""
+        try:
+            yield
+        except OSError as error:
+            directory.failure = error
 
     def _logs_in(self, directory: LogDirectory) -> Iterator[tuple[TopicPartition, str]]:
         """The logs in a directory, without the metadata log, which the raft driver owns."""
@@ -228,8 +263,8 @@ class LogManager:
     ) -> Log:
         """The log of a partition, made in the directory asked for or in the one with the fewest logs.
 
-        Without `is_new` the partition has been here before, so no new log of it is made while a directory is offline.  Errors: OSError, and
-        nothing has changed where there is only no room.
+        Without `is_new` the partition has been here before, so no new log of it is made while a directory is offline.  A new one is tried
+        on the next disk if a disk fails.  Errors: OSError, and nothing has changed where there is only no room.
         """
         log = self.logs.get(where)
         if log is not None:
@@ -249,6 +284,8 @@ class LogManager:
         except OSError as error:
             if not is_shortage(error):
                 self.fail_directory(directory, error)
+                if is_new and not _is_assigned(directory_id) and any(self._online()):
+                    return self.get_or_create(where, config, now_ms=now_ms, topic_id=topic_id, directory_id=directory_id)
             elif not was_there:
                 with suppress(OSError):
                     self.files.rmtree(path)
@@ -265,8 +302,7 @@ class LogManager:
         for directory in online:
             if directory_id is not None and directory.directory_id == directory_id:
                 return directory
-        is_assigned = directory_id is not None and directory_id.int >= RESERVED_UUIDS
-        if len(online) < len(self.directories) and (is_assigned or not is_new):
+        if len(online) < len(self.directories) and (_is_assigned(directory_id) or not is_new):
             raise OSError(ENODEV, "a log directory is offline, and the log may be in it")
         if not online:
             raise OSError(ENODEV, "every log directory is offline")
@@ -686,6 +722,10 @@ class LogManager:
 
     def working_logs(self) -> list[Log]:
         return [log for log in self.logs.values() if log.failure is None]
+
+
+def _is_assigned(directory_id: UUID | None) -> bool:
+    return directory_id is not None and directory_id.int >= RESERVED_UUIDS
 
 
 class DuplicateLog(Exception):

@@ -321,6 +321,11 @@ def bytes_to_recover(files: Files, directory: str, recovery_point: int) -> int:
     return sum(files.size(f"{directory}/{file_name(base_offset, LOG_SUFFIX)}") for base_offset in waiting)
 
 
+def has_begun(files: Files, directory: str) -> bool:
+    """Whether a log ever had a record, by the names and sizes of its files.  Errors: OSError."""
+    return any(_base_offsets(files, directory)) or bytes_to_recover(files, directory, 0) > 0
+
+
 def way_out(what: str) -> str:
     return (
         f"{what}.  The log was not opened and nothing in it was changed.  Move its directory away to have it copied from another "

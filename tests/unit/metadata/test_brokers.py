@@ -8,16 +8,24 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.metadata.brokers import register_broker, register_controller, unregister_broker
 from moldau.metadata.delta import replay
 from moldau.metadata.departures import unfence
+from moldau.metadata.directories import assign_replicas_to_dirs
 from moldau.metadata.features import supported_ranges
 from moldau.metadata.image import MetadataImage
 from moldau.metadata.outcome import PIECE
 from moldau.metadata.producer_ids import BLOCK_SIZE, allocate_producer_ids
 from moldau.metadata.records import UnregisterBrokerRecord
 from moldau.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from moldau.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestDirectoryData,
+    AssignReplicasToDirsRequestPartitionData,
+    AssignReplicasToDirsRequestTopicData,
+)
 from moldau.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from moldau.protocol.messages.controller_registration import ControllerRegistrationRequest
 from moldau.protocol.messages.controller_registration import Listener as ControllerListener
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from moldau.types import DIRECTORY_LOST, DIRECTORY_UNASSIGNED
 from proof.cluster.images import an_image, partition, rules, with_partition, with_topic
 
 SCHEMA = rules().schema
@@ -121,6 +129,73 @@ def test_who_comes_with_a_new_disk_after_it_was_unregistered_is_eligible_no_more
     image = replay(image, [UnregisterBrokerRecord(broker_id=2, broker_epoch=7)])
     image, _ = register(image, registration(2))
     assert partition(image).elr == ()
+
+
+def with_directories(image: MetadataImage, **changes: object) -> MetadataImage:
+    """The image with a topic on brokers 1, 2 and 3, of whose replicas no directory is known yet.  Broker 1 has two directories."""
+    image, _ = register(image, registration(log_dirs=[UUID(int=5001), UUID(int=6001)], previous_broker_epoch=7))
+    image = with_topic(replay(image, unfence(image, SCHEMA, image.brokers[1])), 1, 2, 3)
+    return with_partition(image, directories=[DIRECTORY_UNASSIGNED] * 3, **changes)
+
+
+LED_LAST: dict[str, object] = {"leader": -1, "isr": [], "last_known_elr": [1]}
+
+
+@pytest.mark.parametrize(
+    ("directories", "is_clean", "is_lost"),
+    [
+        ([5001, 6001], False, False),
+        ([5001], False, True),
+        ([5001], True, True),
+        ([7001, 8001], False, True),
+        ([5001, 6001, 7001], False, True),
+        ([5001, 6001, 7001], True, False),
+    ],
+)
+def test_a_replica_whose_directory_was_never_told_may_have_been_in_one_that_is_gone(
+    directories: list[int], is_clean: bool, is_lost: bool
+) -> None:
+    image = with_directories(an_image(1, 2, 3), **LED_LAST)
+    request = registration(
+        incarnation=10,
+        log_dirs=[UUID(int=one) for one in directories],
+        previous_broker_epoch=image.brokers[1].epoch if is_clean else -1,
+    )
+    image, epoch = register(image, request)
+    assert partition(image).directory_of(1) == (DIRECTORY_LOST if is_lost else DIRECTORY_UNASSIGNED)
+    assert partition(image).directory_of(2) == DIRECTORY_UNASSIGNED
+    image = assign(image, 1, UUID(int=directories[0]), epoch)
+    image = replay(image, unfence(image, SCHEMA, image.brokers[1]))
+    found = partition(image)
+    assert (found.leader, found.last_known_elr) == ((-1, ()) if is_lost else (1, ()))
+
+
+def test_a_leader_that_comes_back_on_another_disk_before_it_is_fenced_leads_no_more() -> None:
+    image = with_directories(an_image(1, 2, 3), isr=[1])
+    image, epoch = register(image, registration(incarnation=10, log_dirs=[UUID(int=7001), UUID(int=8001)]))
+    assert (partition(image).leader, partition(image).last_known_elr) == (-1, (1,))
+    image = replay(image, unfence(image, SCHEMA, image.brokers[1]))
+    assert partition(image).leader == -1, "it has not told its directory yet"
+    image = assign(image, 1, UUID(int=8001), epoch)
+    assert (partition(image).leader, partition(image).last_known_elr) == (-1, ())
+
+
+def test_the_only_replica_begins_anew_where_its_directory_is_gone() -> None:
+    image, _ = register(an_image(1), registration(log_dirs=[UUID(int=5001), UUID(int=6001)], previous_broker_epoch=7))
+    image = with_topic(replay(image, unfence(image, SCHEMA, image.brokers[1])), 1)
+    assert partition(image).directory_of(1) == DIRECTORY_UNASSIGNED
+    image, epoch = register(image, registration(incarnation=10, log_dirs=[UUID(int=7001), UUID(int=8001)]))
+    image = replay(image, unfence(image, SCHEMA, image.brokers[1]))
+    image = assign(image, 1, UUID(int=8001), epoch)
+    assert (partition(image).leader, partition(image).isr) == (1, (1,))
+
+
+def assign(image: MetadataImage, broker: int, directory: UUID, epoch: int) -> MetadataImage:
+    partitions = [AssignReplicasToDirsRequestPartitionData(partition_index=0)]
+    topics = [AssignReplicasToDirsRequestTopicData(topic_id=image.topics["t"].id, partitions=partitions)]
+    told = [AssignReplicasToDirsRequestDirectoryData(id=directory, topics=topics)]
+    request = AssignReplicasToDirsRequest(broker_id=broker, broker_epoch=epoch, directories=told)
+    return replay(image, assign_replicas_to_dirs(image, SCHEMA, request).records)
 
 
 def test_a_registration_that_moves_many_partitions_comes_in_pieces() -> None:

@@ -27,7 +27,7 @@ from moldau.storage.recovery import LogDamaged
 from moldau.storage.retention_clock import RetentionClock
 from moldau.storage.segment import LOG_SUFFIX
 from moldau.testing.files import Fault, MemoryFiles
-from moldau.types import TopicPartition
+from moldau.types import DIRECTORY_UNASSIGNED, TopicPartition
 
 NOW = 1_700_000_000_000
 TOPIC_ID = UUID(int=1234567)
@@ -422,6 +422,91 @@ def test_the_same_log_in_two_directories_is_refused() -> None:
     files.mkdir("/data/b/t-0")
     with pytest.raises(DuplicateLog, match=r"t-0 stands in /data/a and in /data/b"):
         a_started_manager(files, "/data/a", "/data/b")
+
+
+A_ID, B_ID = UUID(int=1000), UUID(int=2000)
+
+
+def in_two_directories(files: MemoryFiles, *, begun: str = "ab") -> LogManager:
+    """A manager that has opened two directories with a log of `T0` each.  Those that are `begun` have as many records as their place."""
+    for place, directory_id in enumerate((A_ID, B_ID), start=1):
+        path = f"/data/{'.ab'[place]}"
+        files.mkdir(f"{path}/t-0")
+        files.write_atomically(f"{path}/{META_PROPERTIES}", MetaProperties("cluster", 1, directory_id).text())
+        if path[-1] in begun:
+            log = Log.open(files, f"{path}/t-0", T0, CONFIG, now_ms=NOW)
+            append(log, place)
+            log.close()
+    manager = a_manager(files, "/data/a", "/data/b")
+    manager.open(NOW)
+    return manager
+
+
+@pytest.mark.parametrize(("told", "end"), [(A_ID, 1), (B_ID, 2)])
+def test_of_two_logs_of_a_partition_the_one_stays_that_the_cluster_knows(told: UUID, end: int) -> None:
+    files = MemoryFiles()
+    manager = in_two_directories(files)
+    (aside,) = manager.set_strays_aside(lambda *_: False, lambda _: told)
+    manager.load_all(lambda topic: CONFIG, NOW)
+    assert manager.logs[T0].log_end_offset == end and aside.endswith("-stray") and files.size(f"{aside}/{0:020d}.log") > 0
+
+
+@pytest.mark.parametrize(("begun", "end"), [("a", 1), ("b", 2), ("", 0)])
+def test_a_log_that_never_had_a_record_makes_way_for_another_one(begun: str, end: int) -> None:
+    files = MemoryFiles()
+    manager = in_two_directories(files, begun=begun)
+    assert len(manager.set_strays_aside(lambda *_: False, lambda _: DIRECTORY_UNASSIGNED)) == 1
+    manager.load_all(lambda topic: CONFIG, NOW)
+    assert manager.logs[T0].log_end_offset == end
+
+
+def test_two_logs_with_records_stay_where_nothing_tells_which_is_right() -> None:
+    manager = in_two_directories(MemoryFiles())
+    assert manager.set_strays_aside(lambda *_: False, lambda _: DIRECTORY_UNASSIGNED) == []
+    with pytest.raises(DuplicateLog):
+        manager.load_all(lambda topic: CONFIG, NOW)
+
+
+def test_a_log_that_keeps_only_its_end_has_begun() -> None:
+    files = MemoryFiles()
+    manager = in_two_directories(files, begun="a")
+    log = Log.open(files, "/data/b/t-0", T0, CONFIG, now_ms=NOW)
+    log.truncate_fully_and_start_at(7, NOW)
+    log.close()
+    assert manager.set_strays_aside(lambda *_: False, lambda _: None) == []
+
+
+def test_a_directory_that_fails_while_a_log_is_looked_for_is_offline() -> None:
+    files = MemoryFiles()
+    manager = in_two_directories(files)
+    files.hook = lambda call, path: Fault() if call == "rename" and path.startswith("/data/a/t-0") else None
+    assert manager.set_strays_aside(lambda *_: False, lambda _: B_ID) == []
+    manager.load_all(lambda topic: CONFIG, NOW)
+    assert [one.is_online for one in manager.directories] == [False, True] and manager.logs[T0].log_end_offset == 2
+
+
+def test_a_new_log_is_made_on_the_next_disk_if_one_fails() -> None:
+    files = MemoryFiles()
+    manager = a_started_manager(files, "/data/a", "/data/b")
+    files.hook = lambda call, path: Fault() if call == "pwrite" and path.startswith("/data/a/t-0/partition.metadata") else None
+    append(create(manager, T0))
+    assert [one.is_online for one in manager.directories] == [False, True] and manager.directory_of(T0).path == "/data/b"
+    files.hook = None
+    manager.close()
+    again = a_manager(files, "/data/a", "/data/b")
+    again.open(NOW)
+    assert len(again.set_strays_aside(lambda *_: False, lambda _: DIRECTORY_UNASSIGNED)) == 1
+    again.load_all(lambda topic: CONFIG, NOW)
+    assert again.directory_of(T0).path == "/data/b" and again.logs[T0].log_end_offset == 1
+
+
+def test_a_known_log_is_made_on_no_other_disk_if_one_fails() -> None:
+    files = MemoryFiles()
+    manager = a_started_manager(files, "/data/a", "/data/b")
+    files.hook = lambda call, path: Fault() if path.startswith("/data/a/t-0/") else None
+    with pytest.raises(OSError, match="Input/output error"):
+        manager.get_or_create(T0, CONFIG, now_ms=NOW, topic_id=TOPIC_ID, is_new=False)
+    assert not files.exists("/data/b/t-0")
 
 
 def test_a_stray_log_is_kept_under_another_name() -> None:

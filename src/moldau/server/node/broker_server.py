@@ -29,7 +29,7 @@ from moldau.server.handlers import MODULES
 from moldau.server.node.assembly import assemble
 from moldau.server.node.config import NodeConfig
 from moldau.server.node.directory_assignments import DirectoryAssignments
-from moldau.server.node.folders import StartRefused, is_stray
+from moldau.server.node.folders import StartRefused, is_stray, told_directory
 from moldau.server.node.housekeeping import Housekeeping
 from moldau.server.node.lifecycle import BrokerLifecycle, Patience, RegistrationFailed
 from moldau.server.node.log_loading import LogLoading
@@ -256,7 +256,10 @@ class BrokerServer:
 
     async def _recover_logs(self) -> None:
         image, outside = self._loader.image, self._outside
-        for path in await outside.files.run(self.logs.set_strays_aside, partial(is_stray, image, self._config.node_id)):
+        node_id = self._config.node_id
+        for path in await outside.files.run(
+            self.logs.set_strays_aside, partial(is_stray, image, node_id), partial(told_directory, image, node_id)
+        ):
             LOG.warning("the cluster does not know this log: kept as %s", path)
         waiting = list(self.logs.found(lambda topic: self.schema.log_config(image, topic), outside.clock.now_ms()))
         threads = self._config.server.num_recovery_threads_per_data_dir

@@ -54,6 +54,12 @@ def check_folders(metas: Mapping[str, MetaProperties | None], node_id: int) -> s
     return cluster_id
 
 
+def told_directory(image: MetadataImage, node_id: int, where: TopicPartition) -> UUID | None:
+    """The id of the directory in which the cluster knows this broker's replica; None where there is none."""
+    partition = image.partition(where.topic, where.partition)
+    return None if partition is None else partition.directory_of(node_id)
+
+
 def is_stray(image: MetadataImage, node_id: int, path: str, where: TopicPartition, topic_id: UUID | None) -> bool:
     """Whether a log on the disk belongs to no partition of this broker.  Errors: CorruptCheckpoint.
 

@@ -38,7 +38,7 @@ class Electing(Following):
 
     def _ask_first(self, role: Role, now_ms: int) -> None:
         """Ask for pre-votes: a replica that cannot win disturbs no other."""
-        prospective = Prospective(role.election, now_ms + self._election_timeout(), granted={self.me.id})
+        prospective = Prospective(role.election, now_ms + self._election_timeout(), granted=self._own_vote)
         if isinstance(role, Follower):
             prospective.leader_at, prospective.is_over, prospective.is_gone = role.leader_at, role.is_over, role.is_gone
         self._become(prospective, now_ms)
@@ -59,7 +59,7 @@ class Electing(Following):
     def _stand(self, now_ms: int) -> None:
         """Stand for election in a new epoch, with this node's own vote."""
         election = ElectionState(self.epoch + 1, NO_LEADER, *self.me)
-        self._become(Candidate(election, now_ms + self._election_timeout(), granted={self.me.id}), now_ms)
+        self._become(Candidate(election, now_ms + self._election_timeout(), granted=self._own_vote), now_ms)
         self._count_votes(now_ms)
 
     def _count_votes(self, now_ms: int) -> None:

@@ -95,7 +95,7 @@ class Following(Leading):
             return
         role.is_gone = True
         if self._can_stand:
-            others = [voter for voter in self.voters.by_id if voter != role.election.leader_id]
+            others = sorted({*self.voters.by_id, self.me.id} - {role.election.leader_id})
             role.deadline_ms = min(role.deadline_ms, now_ms + STAGGER_MS * (1 + others.index(self.me.id)))
         else:
             role.deadline_ms = now_ms  # an observer asks the voters who leads

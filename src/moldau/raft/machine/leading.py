@@ -58,7 +58,7 @@ class Leading(ReplicaState):
         written = None
         if self.kraft_version > 0:
             voters = self.voters
-            if self.addresses:
+            if self.addresses and self.is_voter:
                 voters = voters.with_voter(voters.by_id[self.me.id]._replace(addresses=self.addresses))
             if voters != self.voters or self.history.voters_offset == FORMATTED:
                 written = voters
@@ -211,8 +211,10 @@ class Leading(ReplicaState):
     def _move_high_watermark(self, offset: int) -> None:
         assert self.high_watermark is None or offset > self.high_watermark
         self.high_watermark = self._ready.high_watermark = offset
-        if isinstance(self.role, Leader) and self.changes.committed(offset) and not self.is_voter:
-            self._resign(self._now_ms)  # removed by itself
+        if isinstance(self.role, Leader):
+            self.changes.committed(offset)
+            if not self.is_voter and offset > self.history.voters_offset:
+                self._resign(self._now_ms)  # removed by itself, or by the leader before it
         if self.catch_up_offset is None and isinstance(self.role, Leader):
             self.catch_up_offset = offset
 

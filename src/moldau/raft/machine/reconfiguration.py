@@ -196,14 +196,13 @@ class Reconfiguration:
             token = None
         self.change = change._replace(token=token, offset=offset)
 
-    def committed(self, high_watermark: int) -> bool:
-        """Whether the new high watermark completes a change."""
+    def committed(self, high_watermark: int) -> None:
+        """Complete a change that the new high watermark covers."""
         change = self.change
         if change is None or change.offset is None or high_watermark <= change.offset:
-            return False
+            return
         self._answer(ChangeAnswer(ErrorCode.NONE))
         self.change = None
-        return True
 
     def look_at_the_clock(self, now_ms: int) -> None:
         """Answer callers whose time is over; a change in the log goes on."""

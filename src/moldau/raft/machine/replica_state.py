@@ -100,7 +100,7 @@ class ReplicaState:
         if election.leader_id == self.me.id:
             return Resigned(election, now_ms + self._election_timeout())
         if self._can_stand and election.has_voted and election.voted_for(self.me) and not election.has_leader:
-            return Candidate(election, deadline_ms, granted={self.me.id})
+            return Candidate(election, deadline_ms, granted=self._own_vote)
         leader_at = self._address_of(election.leader_id)
         if election.has_leader and leader_at is not None:
             return Follower(election, leader_at, now_ms + self.timeouts.fetch_ms)
@@ -133,7 +133,7 @@ class ReplicaState:
         if isinstance(role, Follower | Prospective):
             return role.leader_at
         if isinstance(role, Leader | Resigned):
-            return self._address_of(self.me.id)
+            return self._my_address
         return self._address_of(role.election.leader_id)
 
     @property
@@ -151,7 +151,24 @@ class ReplicaState:
 
     @property
     def _can_stand(self) -> bool:
-        return self._may_vote and not self.is_stopping and self.is_voter and self._installing is None
+        is_needed = self.is_voter or self._is_removal_open
+        return self._may_vote and not self.is_stopping and is_needed and self._installing is None
+
+    @property
+    def _is_removal_open(self) -> bool:
+        """Whether this replica votes no more by its log, but by what is known to be committed.
+
+        The removal may be in no other log.  Then the others cannot win without this replica's vote, and their logs are behind.  So this
+        replica stands until it knows that the removal is committed; its own vote does not count.
+
+        Source: D. Ongaro, Consensus: Bridging Theory and Practice, 4.2.2.
+        """
+        committed = self.history.start.offset if self.high_watermark is None else self.high_watermark
+        return not self.is_voter and self.history.voters_at(committed).voters.is_voter(self.me.id, self.me.directory_id)
+
+    @property
+    def _own_vote(self) -> set[int]:
+        return {self.me.id} if self.is_voter else set()
 
     def _election_timeout(self) -> int:
         election_ms = self.timeouts.election_ms

@@ -10,7 +10,7 @@ from moldau.raft.events import MAX_ENTRY_RECORDS, Answered, Lost, Proposal, Rece
 from moldau.raft.history import FORMATTED, LogHistory, VoterChange
 from moldau.raft.machine.following import FIRST_BOOTSTRAP, STAGGER_MS
 from moldau.raft.machine.node import RaftNode
-from moldau.raft.messages import Batch, Fetch, FetchAnswer, Vote, VoteAnswer
+from moldau.raft.messages import Batch, Fetch, FetchAnswer, RaftAnswer, Vote, VoteAnswer
 from moldau.raft.roles import ElectionState
 from moldau.raft.voters import Address, HostPort, ReplicaKey, Voter, VoterSet
 
@@ -203,3 +203,49 @@ def test_what_a_full_disk_did_not_take_is_not_committed_here() -> None:
     node.advance(ready, 21)
     node.step(Synced(2), 22)
     assert not node.ready().high_watermark
+
+
+def test_a_leader_that_removed_itself_and_died_leads_again_until_the_removal_is_committed() -> None:
+    """The removal is in no other log.  The other voter cannot win without the removed one, whose log is longer."""
+    both = VoterSet(Voter(number, DIRECTORY, (Address("CONTROLLER", f"h{number}", 1),)) for number in (1, 2))
+    formatted, removal = VoterChange(FORMATTED, both, 1), VoterChange(5, both.without(1), 1)
+    one = restarted(1, LogHistory(end_offset=6, epochs=[(3, 0)], changes=[formatted, removal]))
+    two = restarted(2, LogHistory(end_offset=5, epochs=[(3, 0)], changes=[formatted]))
+    asked: list[tuple[RaftNode, Send]] = []
+    leaders = []
+    for now_ms in range(0, 60_000, 10):
+        for node, other in ((one, two), (two, one)):
+            node.step(Tick(), now_ms)
+            node.step(Synced(node.end_offset), now_ms)
+            while not (ready := node.ready()).is_empty:
+                node.advance(ready, now_ms)
+                for send in ready.sends:
+                    asked.append((node, send))
+                    other.step(Received(len(asked) - 1, send.request), now_ms)
+                for reply in ready.replies:
+                    asker, send = asked[reply.token]
+                    asker.step(Answered(send.to, send.number, with_entry(reply.answer, node, removal)), now_ms)
+            node.advance(ready, now_ms)
+            if node.is_leader and (not leaders or leaders[-1] is not node):
+                leaders.append(node)
+        if one.leader_id == 2:
+            break
+    assert leaders == [one, two]
+    assert one.voters == two.voters == removal.voters
+    assert not asks_for_votes(one, now_ms + 100_000), "its removal is committed"
+
+
+def restarted(node_id: int, history: LogHistory) -> RaftNode:
+    """A node that is there again after node 1 led epoch 3."""
+    address = (Address("CONTROLLER", f"h{node_id}", 1),)
+    election = ElectionState(epoch=3, leader_id=1)
+    return RaftNode(ReplicaKey(node_id, DIRECTORY), history, election=election, chance=Random(node_id), now_ms=0, addresses=address)
+
+
+def with_entry(answer: RaftAnswer, node: RaftNode, removal: VoterChange) -> RaftAnswer:
+    """An answer to a fetch brings one entry of the leader's log."""
+    if not isinstance(answer, FetchAnswer) or answer.read_from < 0:
+        return answer
+    at = answer.read_from
+    voters = removal.voters if at == removal.offset else None
+    return answer._replace(batches=(Batch(at, at + 1, node.history.epoch_before(at + 1), voters),), records=b"one")

@@ -203,9 +203,9 @@ class Life:
         leader.step(Received(-1, AddVoter(voter, 2000, waits_for_commit=self.chance.random() < 0.5)))
 
     def remove_voter(self) -> None:
-        """Remove a random voter, perhaps the leader.  A voter that lost its disk goes first.  Two voters always stay."""
+        """Remove a random voter, perhaps the leader.  A voter that lost its disk goes first.  One voter always stays."""
         leader = self.leader_or_some()
-        if leader.node is None or len(leader.node.voters) < 3:
+        if leader.node is None or len(leader.node.voters) < 2:
             return
         voters = list(leader.node.voters.by_id.values())
         gone = [one for one in voters if self.world.drivers[one.id].disk.directory_id != one.directory_id]

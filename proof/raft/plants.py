@@ -300,6 +300,12 @@ class WaitsForTheWinner(RaftNode):
             super()._send_what_is_due(now_ms)
 
 
+class LeavesAtOnce(RaftNode):
+    """Stands no more once its removal is in its own log, though nobody else may have the record."""
+
+    _is_removal_open = False
+
+
 class LostIsCommitted(RaftNode):
     """Counts records that a full disk did not take as committed if the high watermark came with them."""
 
@@ -350,6 +356,7 @@ NODES: Final = (
     PreVotesCount,
     ResignedCommits,
     WaitsForTheWinner,
+    LeavesAtOnce,
     LostIsCommitted,
 )
 DRIVERS: Final = (VotesBeforeTheDisk, NeverPersists, AppendsAreDurableAtOnce, TruncationIsNotSynced)

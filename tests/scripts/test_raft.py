@@ -1,6 +1,7 @@
 """Dialogues with the consensus machine as text: a command, `----`, what the machine then wants done.
 
     start id=1 voters=1,2,3 [epoch=… end=… kraft=… voted=… leader=… lost-votes]     a node in that state
+          [before=1,2,3,4]                                        its last record has changed the voters; these were the voters before
     tick [ms]                                                     so much time passes
     propose a b c · synced 3 · lost 2 · resign                    events
     vote from=2 epoch=3 log=10/2 [pre]                            requests; log: end offset and epoch of the last record
@@ -96,16 +97,20 @@ class Zero:
         return 0
 
 
+def voter_set(numbers: str) -> VoterSet:
+    return VoterSet(voter(int(one)) for one in numbers.split(","))
+
+
 def start(words: dict[str, str]) -> RaftNode:
-    voters = VoterSet(voter(int(one)) for one in words["voters"].split(","))
+    voters = voter_set(words["voters"])
     number, epoch, end = int(words["id"]), int(words.get("epoch", 0)), int(words.get("end", 0))
     last_epoch = int(words.get("last", epoch))
     voted = int(words.get("voted", -1))
-    history = LogHistory(
-        end_offset=end,
-        epochs=[(last_epoch, 0)] if end else [],
-        changes=[VoterChange(0 if end else FORMATTED, voters, int(words.get("kraft", 0)))],
-    )
+    kraft_version = int(words.get("kraft", 0))
+    changes = [VoterChange(0 if end else FORMATTED, voters, kraft_version)]
+    if "before" in words:
+        changes = [VoterChange(0, voter_set(words["before"]), kraft_version), VoterChange(end - 1, voters, kraft_version)]
+    history = LogHistory(end_offset=end, epochs=[(last_epoch, 0)] if end else [], changes=changes)
     election = ElectionState(epoch, int(words.get("leader", -1)), voted, directory_of(voted) if voted >= 0 else UUID(int=0))
     return RaftNode(
         key_of(number),

@@ -121,4 +121,4 @@ def test_a_transactional_id_is_terminated_by_each(broker: BrokerProcess) -> None
     for tool, transactional_id in ((theirs, "open"), (ours, "victim")):
         assert tool(*at, "forceTerminateTransaction", "--transactionalId", transactional_id) == (0, [], [])
         row = ours(*at, "describe", "--transactional-id", transactional_id)[1][1].split()
-        assert (row[4], int(row[3])) == ("Empty", 2)
+        assert (row[3], row[4], row[5]) == ("2", "Empty", "30000")

@@ -104,6 +104,7 @@ class GroupAdmin(Limited):
         """Describe one group.  Errors: KafkaError, GROUP_ID_NOT_FOUND among them."""
         coordinator = await self._coordinators.node_of(group_id, within_s=self._within_s)
         asked = ConsumerGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=authorized_operations)
+        missing: KafkaError | None = None
         try:
             response = await self._coordinators.ask(group_id, asked, lambda one: one.groups[0].error_code, within_s=self._within_s)
         except KafkaError as error:
@@ -114,7 +115,13 @@ class GroupAdmin(Limited):
             if group.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
                 raise_for(group.error_code, group.error_message)
                 return _of_consumer(group, coordinator)
-        return await self._describe_classic(group_id, coordinator, authorized_operations)
+            missing = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, group.error_message)
+        try:
+            return await self._describe_classic(group_id, coordinator, authorized_operations)
+        except KafkaError as error:
+            if missing is not None and error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+                raise missing from error  # it says which type of group was asked for
+            raise
 
     async def describe_each(
         self, group_ids: Iterable[str], *, authorized_operations: bool = False

@@ -26,7 +26,8 @@ from moldau.types import TopicPartition
 NO_DURATION: Final = -1
 NO_PRODUCER: Final = -1
 PARTITIONS_AT_ONCE: Final = 500
-TERMINATION_TIMEOUT_MS: Final = 60_000
+TERMINATION_TIMEOUT_MS: Final = 30_000
+"""What Kafka's admin client asks for, its default `request.timeout.ms`."""
 
 
 class ListedTransaction(NamedTuple):

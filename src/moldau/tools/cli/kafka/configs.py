@@ -45,7 +45,9 @@ OWN_SOURCES: Final = {
     "client-metrics": ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG,
     "groups": ConfigSource.DYNAMIC_GROUP_CONFIG,
 }
-_BRACKETED: Final = re.compile(r",(?![^\[]*\])")
+_COMMA: Final = re.compile(r",(?![^\[]*\])")
+_EQUALS: Final = re.compile(r"=(?![^\[]*\])")
+"""Both outside of brackets."""
 
 
 class Entity(NamedTuple):
@@ -72,6 +74,8 @@ def main(arguments: list[str]) -> int:
     entity = entity_of(options)
     if options.alter and not (options.add_config or options.add_config_file or options.delete_config):
         raise Failure("At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter")
+    if options.add_config is not None and options.add_config_file is not None:
+        raise Failure("Only one of --add-config or --add-config-file must be specified")
 
     async def work(cluster: Cluster) -> int:
         admin = Admin(cluster)
@@ -125,7 +129,7 @@ def entity_of(options: argparse.Namespace) -> Entity:
     if any(one.kind in QUOTA_TYPES for one in found):
         raise Failure("quotas and credentials of users, clients and addresses are not supported yet")
     if len(found) > 1:
-        raise Failure("Only one entity type must be specified")
+        raise Failure("Only 'users' and 'clients' entity types may be specified together")
     entity = found[0]
     if options.alter and entity.kind == "brokers" and entity.name is None:
         raise Failure("An entity-name or default entity must be specified with --alter of users, clients, brokers or ips")
@@ -214,12 +218,12 @@ async def _alter(admin: Admin, entity: Entity, options: argparse.Namespace) -> N
 def parse_added(text: str) -> dict[str, str]:
     """`k1=v1,k2=[v2,v3],k3=` → pairs; brackets keep commas.  Errors: Failure in Kafka's words."""
     pairs = {}
-    for part in filter(None, (part.strip() for part in _BRACKETED.split(text))):
-        key, equals, value = part.partition("=")
-        if not equals:
+    for part in filter(None, (part.strip() for part in _COMMA.split(text))):
+        if len(_EQUALS.findall(part)) != 1:
             raise Failure(
                 'requirement failed: Invalid entity config: all configs to be added must be in the format "key=val" '
                 'or "key=[val1,val2]" to group values which contain commas.'
             )
+        key, _, value = part.partition("=")
         pairs[key.strip()] = value.strip().removeprefix("[").removesuffix("]")
     return pairs

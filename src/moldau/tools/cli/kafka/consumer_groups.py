@@ -21,6 +21,7 @@ from moldau.tools.cli.kafka.group_tools.common import (
     print_block,
     print_error,
     run_group_tool,
+    state_of,
     words,
     wrong_describe,
     wrong_filter,
@@ -163,7 +164,7 @@ async def consumer_groups(groups: GroupAdmin, *, states: Iterable[str] = (), typ
 
 async def _list(groups: GroupAdmin, options: argparse.Namespace) -> None:
     states, types = words(options.state), words(options.type)
-    found = await consumer_groups(groups, states=states, types=types)
+    found = sorted(await consumer_groups(groups, states=states, types=types), key=lambda group: group.group_id)
     with_type, with_state = options.type is not None, options.state is not None
     if with_type or with_state:
         print("\n".join(tables.listing_lines(found, with_type=with_type, with_state=with_state)))
@@ -287,7 +288,7 @@ async def _reset(groups: GroupAdmin, options: argparse.Namespace) -> None:
     plan: list[tuple[str, TopicPartition, int]] = []
     group_ids = await _group_ids(groups, options)
     for group_id in group_ids:
-        state = await _state_of(groups, group_id)
+        state = await state_of(groups, group_id)
         if state not in ("Empty", "Dead"):
             print_error(f"Assignments can only be reset if the group '{group_id}' is inactive, but the current state is {state}.")
             continue
@@ -301,12 +302,3 @@ async def _reset(groups: GroupAdmin, options: argparse.Namespace) -> None:
         print(tables.plan_csv(plan, has_groups=len(options.group) != 1))
     else:
         print_block(tables.reset_lines(group_ids, plan))
-
-
-async def _state_of(groups: GroupAdmin, group_id: str) -> str:
-    try:
-        return (await groups.describe(group_id)).state
-    except KafkaError as error:
-        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
-            return "Dead"
-        raise

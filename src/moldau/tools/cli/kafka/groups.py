@@ -1,6 +1,6 @@
 """● `moldau kafka-groups`: groups of every type, as kafka-groups.sh lists them.
 
-Differs from Kafka: the error about a missing --list comes without the page of options.
+Differs from Kafka: an error in the options comes without the page of options.
 """
 
 import argparse
@@ -11,9 +11,13 @@ from moldau.clients.cluster import Cluster
 from moldau.protocol.messages.list_groups import ListedGroup
 from moldau.tools.cli.connecting import on_cluster
 from moldau.tools.cli.failure import Failure
+from moldau.tools.cli.kafka.group_tools.common import given_of, wrong_together
 from moldau.tools.cli.kafka.options import KafkaParser
 
 TYPES: Final = ("classic", "consumer", "share", "streams")
+FILTERS: Final = ("consumer", "group-type", "protocol", "share", "streams")
+APART: Final = [(one, other) for one in ("consumer", "share", "streams") for other in FILTERS if other != one]
+"""Options that do not go together."""
 
 
 def main(arguments: list[str]) -> int:
@@ -25,9 +29,12 @@ def main(arguments: list[str]) -> int:
         raise parser.missing("bootstrap-server")
     if options.group_type is not None and options.group_type.lower() not in TYPES:
         raise Failure("--group-type must be a valid group type.")
+    wrong = next(filter(None, (wrong_together(given_of(options, pair)) for pair in APART)), None)
+    if wrong is not None:
+        raise parser.usage_error(wrong)
 
     async def work(cluster: Cluster) -> int:
-        found = await GroupAdmin(cluster).list_groups()
+        found = sorted(await GroupAdmin(cluster).list_groups(), key=lambda group: group.group_id)
         print("\n".join(lines([group for group in found if is_wanted(group, options)])))
         return 0
 
@@ -45,10 +52,9 @@ def _parser() -> KafkaParser:
     add("--list", action="store_true", help="list groups")
     add("--group-type", metavar="TYPE", help=f"only groups of this type: {', '.join(TYPES)}")
     add("--protocol", metavar="NAME", help="only groups of this protocol")
-    kinds = parser.add_mutually_exclusive_group()
-    kinds.add_argument("--consumer", action="store_true", help="consumer groups of every kind, those without members too")
-    kinds.add_argument("--share", action="store_true", help="share groups")
-    kinds.add_argument("--streams", action="store_true", help="streams groups")
+    add("--consumer", action="store_true", help="consumer groups of every kind, those without members too")
+    add("--share", action="store_true", help="share groups")
+    add("--streams", action="store_true", help="streams groups")
     return parser
 
 

@@ -18,6 +18,7 @@ from moldau.tools.cli.kafka.group_tools.common import (
     print_block,
     print_error,
     run_group_tool,
+    state_of,
     words,
     wrong_describe,
     wrong_filter,
@@ -51,8 +52,9 @@ def main(arguments: list[str]) -> int:
     )
 
 
-def _complain(_: str, error: KafkaError) -> int:
-    print_error(f"Executing share group command failed due to {java_error(error)}")
+def _complain(action: str, error: KafkaError) -> int:
+    text = message(error) if action == "reset_offsets" else java_error(error)
+    print_error(f"Executing share group command failed due to {text}")
     return 0
 
 
@@ -124,7 +126,7 @@ def _wrong_reset(options: argparse.Namespace) -> str | None:
 
 
 async def _list(groups: ShareGroupAdmin, options: argparse.Namespace) -> None:
-    found = await groups.list_groups(states=words(options.state))
+    found = sorted(await groups.list_groups(states=words(options.state)), key=lambda group: group.group_id)
     if options.state is None:
         for group in found:
             print(group.group_id)
@@ -208,16 +210,9 @@ def _status(error: KafkaError | None) -> str:
 
 async def _reset(groups: ShareGroupAdmin, options: argparse.Namespace) -> None:
     group_id = options.group[0]
-    missing: KafkaError | None = None
     try:
-        state = (await groups.describe(group_id)).state
-        if state != "Empty":
+        if await state_of(groups, group_id) not in ("Empty", "Dead"):
             raise Failure(f"Share group '{group_id}' is not empty.")
-    except KafkaError as error:
-        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
-            raise Failure(message(error)) from error
-        missing = error
-    try:
         known = sorted(await groups.offsets(group_id)) if options.all_topics and not options.topic else []
         offsets = await reset_partitions(groups.groups, known, options)
         if options.execute:
@@ -225,8 +220,7 @@ async def _reset(groups: ShareGroupAdmin, options: argparse.Namespace) -> None:
                 if refused is not None:
                     raise refused
     except KafkaError as error:
+        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
         raise Failure(message(error)) from error
     print_block(reset_lines([group_id], [(group_id, one, offsets[one]) for one in sorted(offsets)]))
-    if missing is not None:
-        # Kafka's tool makes the group and shows its offsets, and still complains that the group is missing.
-        raise Failure(message(missing))

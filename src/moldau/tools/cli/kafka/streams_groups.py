@@ -19,6 +19,7 @@ from moldau.tools.cli.kafka.group_tools.common import (
     print_block,
     print_error,
     run_group_tool,
+    state_of,
     words,
     wrong_describe,
     wrong_filter,
@@ -66,9 +67,11 @@ def main(arguments: list[str]) -> int:
 
 
 def _complain(action: str, error: KafkaError) -> int:
-    # Kafka's tool wraps an error of a reset once more.
-    wrapping = "java.util.concurrent.ExecutionException: " if action == "reset_offsets" else ""
-    print_error(f"Executing streams group command failed due to {wrapping}{java_error(error)}")
+    text = java_error(error)
+    if action == "reset_offsets":  # Kafka's tool wraps errors of its requests, and looks for topics by itself
+        is_missing = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        text = message(error) if is_missing else f"java.util.concurrent.ExecutionException: {text}"
+    print_error(f"Executing streams group command failed due to {text}")
     return 1
 
 
@@ -358,7 +361,7 @@ async def _committed_inputs(groups: StreamsGroupAdmin, group_id: str) -> list[To
 async def _reset(groups: StreamsGroupAdmin, options: argparse.Namespace) -> None:
     plan: list[tuple[str, TopicPartition, int]] = []
     for group_id in await _group_ids(groups, options):
-        state = (await groups.describe(group_id)).state
+        state = await state_of(groups, group_id)
         if state not in ("Empty", "Dead"):
             print_error(f"Assignments can only be reset if the group '{group_id}' is inactive, but the current state is {state}.")
             continue

@@ -19,9 +19,11 @@ from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.kafka.broker_api_versions import api_lines
 from moldau.tools.cli.kafka.cluster import endpoint_lines
 from moldau.tools.cli.kafka.configs import Entity, config_line, entity_of, parse_added
+from moldau.tools.cli.kafka.configs import main as kafka_configs
 from moldau.tools.cli.kafka.delete_records import read_offsets
 from moldau.tools.cli.kafka.features import feature_lines
 from moldau.tools.cli.kafka.get_offsets import parse_topic_partitions
+from moldau.tools.cli.kafka.groups import main as kafka_groups
 from moldau.tools.cli.kafka.java_errors import java_error
 from moldau.tools.cli.kafka.metadata_quorum import replication_lines, status_lines
 from moldau.tools.cli.kafka.options import TopicFilter
@@ -102,8 +104,16 @@ def test_config_lines() -> None:
 
 def test_added_configs() -> None:
     assert parse_added("a=1, b=[x,y],c=") == {"a": "1", "b": "x,y", "c": ""}
-    with pytest.raises(Failure, match="key=val"):
-        parse_added("a")
+    assert parse_added("match=[client_id=a.*,client_software_name=b],c=1") == {"match": "client_id=a.*,client_software_name=b", "c": "1"}
+    for text in ("a", "a=b=c", "a=[x],b=c=d"):
+        with pytest.raises(Failure, match="key=val"):
+            parse_added(text)
+
+
+def test_added_configs_are_in_a_file_or_in_the_command() -> None:
+    both = ["--add-config", "a=1", "--add-config-file", "nosuch.properties"]
+    with pytest.raises(Failure, match="Only one of --add-config or --add-config-file must be specified"):
+        kafka_configs(["--bootstrap-server", "127.0.0.1:1", "--alter", "--topic", "t", *both])
 
 
 def options_for(**given: object) -> Namespace:
@@ -118,7 +128,7 @@ def test_entities_in_both_spellings() -> None:
     assert entity_of(options_for(entity_type="topics")).name is None
     for given, reason in (
         ({}, "At least one"),
-        ({"topic": "t", "broker": "1"}, "Only one"),
+        ({"topic": "t", "broker": "1"}, "Only 'users' and 'clients' entity types may be specified together"),
         ({"broker": "x"}, "valid integer"),
         ({"user": "u"}, "not supported"),
         ({"alter": True, "entity_type": "brokers"}, "An entity-name or default entity must be specified with --alter"),
@@ -129,6 +139,21 @@ def test_entities_in_both_spellings() -> None:
     ):
         with pytest.raises(Failure, match=reason):
             entity_of(options_for(**given))
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ("--share --streams", ("share", "streams")),
+        ("--share --group-type share", ("share", "group-type")),
+        ("--consumer --protocol consumer", ("consumer", "protocol")),
+        ("--streams --consumer", ("consumer", "streams")),
+    ],
+)
+def test_groups_are_chosen_in_one_way(given: str, wrong: tuple[str, str]) -> None:
+    with pytest.raises(Failure) as failure:
+        kafka_groups(["--bootstrap-server", "127.0.0.1:1", "--list", *given.split()])
+    assert failure.value.what == f'Option "[{wrong[0]}]" can\'t be used with option "[{wrong[1]}]"'
 
 
 def test_topic_filters() -> None:

@@ -4,10 +4,10 @@ and the choice, run and errors of an action.
 
 import argparse
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from moldau.clients.cluster import Cluster
-from moldau.errors import KafkaError
+from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.connecting import on_cluster
 from moldau.tools.cli.kafka.group_tools.reset import ResetRefused
 from moldau.tools.cli.kafka.options import KafkaParser
@@ -73,6 +73,25 @@ def run_group_tool(
         return 0
 
     return on_cluster(options, work)
+
+
+class _Described(Protocol):
+    @property
+    def state(self) -> str: ...
+
+
+class _Describes(Protocol):
+    async def describe(self, group_id: str, /) -> _Described: ...
+
+
+async def state_of(groups: _Describes, group_id: str) -> str:
+    """The group's state; `Dead` when there is no such group.  Errors: KafkaError."""
+    try:
+        return (await groups.describe(group_id)).state
+    except KafkaError as error:
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            return "Dead"
+        raise
 
 
 # ------------------------------------------------------------ rules that the tools share

@@ -48,6 +48,15 @@ def broker() -> Iterator[BrokerProcess]:
             [f"Error: Executing streams group command failed due to {UNHOSTED}"],
         ),
         (
+            "kafka-consumer-groups --delete-offsets --group nosuch --topic nosuch",
+            0,
+            [
+                "Error: The group id does not exist.",
+                "TOPIC PARTITION STATUS",
+                f"nosuch - Error: org.apache.kafka.common.errors.UnknownTopicOrPartitionException: {UNHOSTED}",
+            ],
+        ),
+        (
             f"kafka-consumer-groups --describe --group {SHARED}",
             0,
             [

@@ -73,7 +73,7 @@ def run(bootstrap: str, work: Work, settings: ClientSettings = ClientSettings(),
     except OSError as error:
         if isinstance(error, BrokenPipeError) and output_is_gone():
             raise  # not the connection's: `main` ends in silence
-        raise Failure(f"the connection failed: {error}", "The broker's log says more") from error
+        raise Failure(f"the connection failed: {str(error) or 'no answer came in time'}", "The broker's log says more") from error
 
 
 def output_is_gone() -> bool:

@@ -1,11 +1,13 @@
-"""How a command ends that lost its output."""
+"""How a command ends that lost its output, or got no answer."""
 
 import os
 import sys
 
 import pytest
 
-from moldau.tools.cli.connecting import output_is_gone
+from moldau.clients.cluster import Cluster
+from moldau.tools.cli.connecting import output_is_gone, run
+from moldau.tools.cli.failure import Failure
 
 
 def test_output_is_gone_when_nobody_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,3 +17,11 @@ def test_output_is_gone_when_nobody_reads_it(monkeypatch: pytest.MonkeyPatch) ->
         assert not output_is_gone()
         os.close(reader)
         assert output_is_gone()
+
+
+def test_an_answer_that_did_not_come_is_named() -> None:
+    async def wait(cluster: Cluster) -> int:
+        raise TimeoutError
+
+    with pytest.raises(Failure, match="the connection failed: no answer came in time"):
+        run("127.0.0.1:1", wait)

@@ -16,6 +16,7 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.list_groups import ListedGroup
 from moldau.tools.cli.kafka.group_tools import tables
 from moldau.tools.cli.kafka.group_tools.common import (
+    TOO_MANY_GROUPS,
     given_of,
     group_parser,
     print_block,
@@ -25,6 +26,7 @@ from moldau.tools.cli.kafka.group_tools.common import (
     words,
     wrong_describe,
     wrong_filter,
+    wrong_pair,
     wrong_reset_mode,
     wrong_together,
 )
@@ -35,6 +37,7 @@ from moldau.types import TopicPartition
 
 ACTIONS: Final = ("list", "describe", "delete", "reset_offsets", "delete_offsets", "validate_regex")
 SCOPED: Final = ("describe", "delete", "reset_offsets")
+APART: Final = [("group", "all-groups"), ("group", "list"), ("topic", "list"), ("topic", "describe")]
 STATES: Final = (
     "PreparingRebalance",
     "CompletingRebalance",
@@ -113,12 +116,15 @@ def _wrong(options: argparse.Namespace) -> str | None:
     option = f"[{action.replace('_', '-')}]"
     if action in SCOPED and not options.group and not options.all_groups:
         return f"Option {option} takes one of these options: [group], [all-groups]"
-    if options.group and options.all_groups:
-        return wrong_together(("group", "all-groups"))
+    apart = wrong_pair(options, APART)
+    if apart is not None:
+        return apart
     if action == "delete" and options.topic:
         return "The consumer does not support topic-specific offset deletion from a consumer group."
     if action == "delete_offsets" and not (options.group and options.topic):
         return f"Option {option} takes the following options: [group], [topic]"
+    if action == "delete_offsets" and len(options.group) > 1:
+        return TOO_MANY_GROUPS
     match action:
         case "describe":
             return wrong_describe(options)
@@ -262,7 +268,7 @@ async def _delete_offsets(groups: GroupAdmin, options: argparse.Namespace) -> No
     answers: dict[TopicPartition, KafkaError | None] = {}
     whole: ErrorCode = ErrorCode.NONE
     try:
-        answers = await groups.delete_offsets(group_id, partitions) if partitions else {}
+        answers = await groups.delete_offsets(group_id, partitions)
         whole = next((error.code for error in answers.values() if error is not None), ErrorCode.NONE)
     except KafkaError as error:
         whole = error.code

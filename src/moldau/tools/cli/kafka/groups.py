@@ -11,7 +11,7 @@ from moldau.clients.cluster import Cluster
 from moldau.protocol.messages.list_groups import ListedGroup
 from moldau.tools.cli.connecting import on_cluster
 from moldau.tools.cli.failure import Failure
-from moldau.tools.cli.kafka.group_tools.common import given_of, wrong_together
+from moldau.tools.cli.kafka.group_tools.common import wrong_pair
 from moldau.tools.cli.kafka.options import KafkaParser
 
 TYPES: Final = ("classic", "consumer", "share", "streams")
@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
         raise parser.missing("bootstrap-server")
     if options.group_type is not None and options.group_type.lower() not in TYPES:
         raise Failure("--group-type must be a valid group type.")
-    wrong = next(filter(None, (wrong_together(given_of(options, pair)) for pair in APART)), None)
+    wrong = wrong_pair(options, APART)
     if wrong is not None:
         raise parser.usage_error(wrong)
 

@@ -13,6 +13,7 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.kafka.group_tools import share_tables as tables
 from moldau.tools.cli.kafka.group_tools.common import (
+    TOO_MANY_GROUPS,
     given_of,
     group_parser,
     print_block,
@@ -22,6 +23,7 @@ from moldau.tools.cli.kafka.group_tools.common import (
     words,
     wrong_describe,
     wrong_filter,
+    wrong_pair,
     wrong_reset_mode,
     wrong_together,
 )
@@ -33,6 +35,7 @@ from moldau.tools.cli.kafka.options import KafkaParser
 ACTIONS: Final = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 STATES: Final = ("Empty", "Stable", "Dead")
 SCENARIOS: Final = ("to-datetime", "to-earliest", "to-latest")
+APART: Final = [("group", "all-groups"), ("group", "list"), ("topic", "list"), ("topic", "describe")]
 WHOLE_ERRORS: Final = frozenset(
     {ErrorCode.INVALID_GROUP_ID, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.NON_EMPTY_GROUP}
 )
@@ -98,11 +101,11 @@ def _wrong(options: argparse.Namespace) -> str | None:
         wrong = _wrong_reset(options)
         if wrong is not None:
             return wrong
-    for one, others in (("group", ("all-groups", "list")), ("topic", ("list", "describe"))):
-        for other in others:
-            wrong = wrong_together(given_of(options, (one, other)))
-            if wrong is not None:
-                return wrong
+    wrong = wrong_pair(options, APART)
+    if wrong is not None:
+        return wrong
+    if (options.delete_offsets or options.reset_offsets) and len(options.group) > 1:
+        return TOO_MANY_GROUPS
     if len(given_of(options, ACTIONS)) != 1:
         return "Command must include exactly one action: --list, --describe, --delete, --reset-offsets, --delete-offsets."
     return wrong_filter("state", options.state, STATES)
@@ -220,7 +223,7 @@ async def _reset(groups: ShareGroupAdmin, options: argparse.Namespace) -> None:
                 if refused is not None:
                     raise refused
     except KafkaError as error:
-        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        if error.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND):
             raise
         raise Failure(message(error)) from error
     print_block(reset_lines([group_id], [(group_id, one, offsets[one]) for one in sorted(offsets)]))

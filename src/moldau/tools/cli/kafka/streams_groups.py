@@ -23,6 +23,7 @@ from moldau.tools.cli.kafka.group_tools.common import (
     words,
     wrong_describe,
     wrong_filter,
+    wrong_pair,
     wrong_reset_mode,
     wrong_together,
 )
@@ -41,6 +42,7 @@ from moldau.types import TopicPartition
 
 ACTIONS: Final = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 STATES: Final = ("Empty", "NotReady", "Stable", "Assigning", "Reconciling", "Dead")
+APART: Final = [("group", "all-groups"), ("group", "list"), *(("input-topic", action) for action in ("list", "describe", "delete"))]
 WHOLE_ERRORS: Final = frozenset(
     {ErrorCode.INVALID_GROUP_ID, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.NON_EMPTY_GROUP}
 )
@@ -68,7 +70,7 @@ def main(arguments: list[str]) -> int:
 
 def _complain(action: str, error: KafkaError) -> int:
     text = java_error(error)
-    if action == "reset_offsets":  # Kafka's tool wraps errors of its requests, and looks for topics by itself
+    if action in ("reset_offsets", "delete_offsets"):  # Kafka's tool wraps errors of its requests, and looks for topics by itself
         is_missing = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         text = message(error) if is_missing else f"java.util.concurrent.ExecutionException: {text}"
     print_error(f"Executing streams group command failed due to {text}")
@@ -98,20 +100,13 @@ def _parser() -> KafkaParser:
 
 
 def _wrong(options: argparse.Namespace) -> str | None:
-    for check in (_wrong_place, _wrong_describe, _wrong_delete, _wrong_reset, _wrong_internal_topics, _wrong_together):
+    for check in (_wrong_describe, _wrong_delete, _wrong_reset, _wrong_internal_topics, _wrong_together):
         wrong = check(options)
         if wrong is not None:
             return wrong
     if len(given_of(options, ACTIONS)) != 1:
         return "Command must include exactly one action: --list, --describe, --delete, --reset-offsets, or --delete-offsets."
     return wrong_filter("state", options.state, STATES)
-
-
-def _wrong_place(options: argparse.Namespace) -> str | None:
-    given = given_of(options, ("members", "offsets", "verbose")) if not options.describe else []
-    if options.state is not None and not (options.list or options.describe):
-        given.append("state")
-    return f"Option(s) [{', '.join(given)}] are unavailable given other options on the command line" if given else None
 
 
 def _wrong_describe(options: argparse.Namespace) -> str | None:
@@ -167,12 +162,7 @@ def _wrong_internal_topics(options: argparse.Namespace) -> str | None:
 def _wrong_together(options: argparse.Namespace) -> str | None:
     if (options.dry_run or options.execute) and not options.reset_offsets:
         return "Only Option [reset-offsets] accepts [execute] or [dry-run]"
-    for one, others in (("group", ("all-groups", "list")), ("input-topic", ("list", "describe", "delete"))):
-        for other in others:
-            wrong = wrong_together(given_of(options, (one, other)))
-            if wrong is not None:
-                return wrong
-    return None
+    return wrong_pair(options, APART)
 
 
 # ------------------------------------------------------------ list and describe
@@ -330,7 +320,7 @@ async def _delete_offsets(groups: StreamsGroupAdmin, options: argparse.Namespace
     answers: dict[TopicPartition, KafkaError | None] = {}
     whole = ErrorCode.NONE
     try:
-        answers = await groups.groups.delete_offsets(group_id, partitions) if partitions else {}
+        answers = await groups.groups.delete_offsets(group_id, partitions)
         whole = next((error.code for error in answers.values() if error is not None), ErrorCode.NONE)
     except KafkaError as error:
         whole = error.code

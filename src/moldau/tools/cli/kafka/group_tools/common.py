@@ -4,7 +4,7 @@ and the choice, run and errors of an action.
 
 import argparse
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from moldau.clients.cluster import Cluster
 from moldau.errors import ErrorCode, KafkaError
@@ -58,7 +58,7 @@ def run_group_tool(
     """
     if options.bootstrap_server is None:
         raise parser.missing("bootstrap-server")
-    refusal = wrong(options)
+    refusal = _wrong_place(options) or wrong(options)
     if refusal is not None:
         raise parser.usage_error(refusal)
     name = next(name for name in actions if getattr(options, name))
@@ -97,6 +97,18 @@ async def state_of(groups: _Describes, group_id: str) -> str:
 # ------------------------------------------------------------ rules that the tools share
 
 
+TOO_MANY_GROUPS: Final = "Found multiple arguments for option group, but you asked for only one"
+
+
+def _wrong_place(options: argparse.Namespace) -> str | None:
+    given = [] if options.describe else given_of(options, ("members", "offsets", "verbose"))
+    if not options.list and not options.describe:
+        given += given_of(options, ("state",))
+    if not options.list and getattr(options, "type", None) is not None:
+        given.append("type")
+    return f"Option(s) [{', '.join(given)}] are unavailable given other options on the command line" if given else None
+
+
 def wrong_describe(options: argparse.Namespace) -> str | None:
     if sum((options.members, options.offsets, options.state is not None)) > 1:
         return "Option [describe] takes at most one of these options: [members], [offsets], [state]"
@@ -120,6 +132,11 @@ def wrong_filter(what: str, text: str | None, known: Sequence[str]) -> str | Non
 
 def wrong_together(given: Sequence[str]) -> str | None:
     return f'Option "[{given[0]}]" can\'t be used with option "[{given[1]}]"' if len(given) > 1 else None
+
+
+def wrong_pair(options: argparse.Namespace, pairs: Iterable[tuple[str, str]]) -> str | None:
+    """The first of the pairs that is given: they do not go together."""
+    return next(filter(None, (wrong_together(given_of(options, pair)) for pair in pairs)), None)
 
 
 def given_of(options: argparse.Namespace, names: Iterable[str]) -> list[str]:

@@ -141,6 +141,12 @@ class Member:
             "controller.quorum.bootstrap.servers": ",".join(f"{host_of(one)}:{CONTROLLER_PORT}" for one in shape.controller_ids),
         }
 
+    def replace_disk(self) -> None:
+        """Take an empty disk under another directory id.  It works, whatever the old one did."""
+        self.files = self.new_disk()
+        self.failing = frozenset()
+        self.directory_id = new_id(self.fleet.chance)
+
     def new_disk(self) -> MemoryFiles:
         files = MemoryFiles(seed=self.fleet.chance.getrandbits(32), slow_ms=self.fleet.usual_slow_ms)
         files.hook = self._strike
@@ -228,7 +234,7 @@ class Fleet:
             if member.is_told_to_stop:  # a process stops its node once
                 return
             member.is_told_to_stop = True
-            await self._stop_after_failure(member)
+            await self._stop_after_failure(member, machine)
         except Exception as error:
             self._judge(member, machine, error)
         self.loop.call_soon(self._gave_up, member, machine)
@@ -242,7 +248,7 @@ class Fleet:
         elif not (isinstance(failure, OSError) or (member.disk_fails and isinstance(failure, KafkaError | StartRefused))):
             self.on_wrong(f"{member} gave up: {failure!r}")
 
-    async def _stop_after_failure(self, member: Member) -> None:
+    async def _stop_after_failure(self, member: Member, machine: Machine) -> None:
         """Stop like `moldau.server.node.process.run`: a process whose disk failed still hands over what it can."""
         assert member.node is not None
         try:
@@ -250,6 +256,9 @@ class Fleet:
                 await member.node.stop()
         except TimeoutError:
             self.on_wrong(f"{member} has not ended {ENDS_WITHIN_S:.0f} s after its disk failed")
+        except Exception as error:
+            if machine.is_alive:  # a machine that was killed in the middle cannot end its stop
+                self.on_wrong(f"{member} could not stop: {error!r}")
 
     def _gave_up(self, member: Member, machine: Machine) -> None:
         """Give up like a process that exits: its disk failed, or it must not start on that disk."""
@@ -279,7 +288,7 @@ class Fleet:
             done, _ = await asyncio.wait([stopping], timeout=within_s)
             if not machine.is_alive:
                 return
-            if done and stopping.exception() is not None and not member.disk_fails:
+            if done and stopping.exception() is not None:
                 self.on_wrong(f"{member} could not stop: {stopping.exception()!r}")
         if machine.is_alive and member.machine is machine:
             self.kill(node_id, with_power=False)

@@ -21,7 +21,7 @@ from moldau.testing.files import DEFAULT_CAPACITY
 from moldau.testing.loop import SimLoop, Stuck
 from moldau.testing.trace import Trace
 from proof.fleet.clients import PARTITIONS, TOPIC, Operator, Producer
-from proof.fleet.fleet import SHAPES, Fleet, Member, Shape, known_while_starting, new_id
+from proof.fleet.fleet import SHAPES, Fleet, Member, Shape, known_while_starting
 from proof.fleet.watch import Watch, stored
 
 UP_WITHIN_S: Final = 30.0
@@ -330,8 +330,7 @@ class Life:
         self.wiped = member.id
         self.operator.may_remove_voters = False
         self.fleet.kill(member.id, with_power=True)
-        member.files = member.new_disk()
-        member.directory_id = new_id(self.chance)
+        member.replace_disk()
         member.format(is_first=False)
         self._later(self._a_while(), self._start, member.id)
 

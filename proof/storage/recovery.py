@@ -177,8 +177,7 @@ class Workload:
         """Stop cleanly and start again."""
         end = self._log.log_end_offset
         was_working = self._log.failure is None
-        self._manager.close()
-        if not was_working or self._manager.directories[0].failure is not None:
+        if self._manager.close() or not was_working or self._manager.directories[0].failure is not None:
             raise OSError(errno.EIO, "the directory failed")
         self.model.flushed(end)
         self._note_start()

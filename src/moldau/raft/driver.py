@@ -199,7 +199,16 @@ class RaftDriver(LogKeeper):
             self.failure = KafkaError(ErrorCode.NOT_CONTROLLER, "The controller is shutting down.")
         self._refuse_waiting(KafkaError(ErrorCode.NOT_CONTROLLER, "The controller is shutting down."))
         self._refuse_requests()
-        await self.files.run(self.log.close)
+        await self._close_log()
+
+    async def _close_log(self) -> None:
+        """Close the log.  Each start reads the log after its newest snapshot, so nothing is lost when a full disk takes no index."""
+        try:
+            await self.files.run(self.log.close)
+        except (OSError, KafkaError) as error:
+            LOG.error("%s was not closed whole, and its next start reads it again: %s", METADATA_PARTITION, error)
+            if not (isinstance(error, OSError) and is_shortage(error)):
+                self._on_failure(error)
 
     async def abandon(self) -> None:
         """Stop like a crash: nothing more is written, told or answered."""

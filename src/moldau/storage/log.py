@@ -790,11 +790,18 @@ class Log:
     # ---------------------------------------------------------------- life
 
     def close(self) -> None:
-        """Save and sync everything: a clean start then has nothing to do.  Errors: KafkaError KAFKA_STORAGE_ERROR."""
+        """Save and sync everything: a clean start then has nothing to do.  If a full disk has no room for that, the records are synced.
+
+        Errors: OSError, KafkaError KAFKA_STORAGE_ERROR.
+        """
         if self.failure is None and not self._is_as_closed:
             active = self._segments.active
-            active.save_indexes()
-            self._snapshots.write(self.log_end_offset)
+            try:
+                active.save_indexes()
+                self._snapshots.write(self.log_end_offset)
+            except OSError:
+                self.flush()
+                raise
             self.durability.owe_path(active.offset_index.path)
             self.durability.owe_path(active.time_index.path)
             self.flush()

@@ -658,17 +658,20 @@ class LogManager:
 
     # ---------------------------------------------------------------- stopping
 
-    def close(self, broker_epoch: int | None = -1) -> None:
+    def close(self, broker_epoch: int | None = -1) -> dict[str, OSError]:
         """Save, sync and note everything; the next start of each working directory is then a clean one.
+
+        Returns the errors, by path, of directories that have no room for that: their next start is not a clean one.
 
         If the start ended before all logs were loaded, the notes of the others must stay, and the next start is as clean as this one was.
         The same holds without an epoch: that broker never served.
         """
         served = broker_epoch is not None
         complete = [directory for directory in self._online() if self._is_loaded(directory) and (served or directory.logs)]
+        errors = {directory.path: error for directory in self._online() if (error := self._close_logs(directory)) is not None}
         for directory in self._online():
-            self._close_logs(directory)
-        for directory in self._online():
+            if directory.path in errors:
+                continue
             is_complete = directory in complete
             epoch = broker_epoch if is_complete and broker_epoch is not None else directory.broker_epoch
             try:
@@ -677,8 +680,12 @@ class LogManager:
                 if epoch is not None:
                     self.files.write_atomically(f"{directory.path}/{CLEAN_SHUTDOWN}", clean_shutdown_text(epoch))
             except OSError as error:
-                self.fail_directory(directory, error)
+                if is_shortage(error):
+                    errors[directory.path] = error
+                else:
+                    self.fail_directory(directory, error)
         self.release()
+        return errors
 
     def release(self) -> None:
         """Release the directories without noting anything."""
@@ -688,13 +695,18 @@ class LogManager:
             directory.logs.clear()
         self.logs.clear()
 
-    def _close_logs(self, directory: LogDirectory) -> None:
+    def _close_logs(self, directory: LogDirectory) -> OSError | None:
+        """Close a directory's logs, on a full disk as far as there is room.  Returns the error of one that had none."""
+        full: OSError | None = None
         for log in directory.logs.values():
             try:
                 log.close()
             except (OSError, KafkaError) as error:
-                self.fail_directory(directory, error if isinstance(error, OSError) else OSError(str(error)))
-                return
+                if not (isinstance(error, OSError) and is_shortage(error)):
+                    self.fail_directory(directory, error if isinstance(error, OSError) else OSError(str(error)))
+                    return None
+                full = error
+        return full
 
     # ---------------------------------------------------------------- below the surface
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
-from errno import ENOSPC
+from collections.abc import Callable, Sequence
+from errno import EIO, ENOSPC
 from random import Random
 from uuid import UUID
 
@@ -67,7 +67,12 @@ class Recorder:
 
 
 def a_driver(
-    files: MemoryFiles, *, static: bool = True, config: QuorumConfig | None = None, addresses: tuple[Address, ...] = ()
+    files: MemoryFiles,
+    *,
+    static: bool = True,
+    config: QuorumConfig | None = None,
+    addresses: tuple[Address, ...] = (),
+    on_failure: Callable[[Exception], None] = lambda _: None,
 ) -> RaftDriver:
     return RaftDriver(
         files=files,
@@ -78,6 +83,7 @@ def a_driver(
         config=config or QuorumConfig.load({}),
         static_voters=ME if static else None,
         addresses=addresses,
+        on_failure=on_failure,
     )
 
 
@@ -370,6 +376,26 @@ async def find_a_full_disk(quorum: Quorum, files: MemoryFiles) -> None:
     await quorum.until(lambda: driver.high_watermark == end)
     assert quorum.members[2].told.records == [b"a"] and driver.failure is None
     await quorum.stop()
+
+
+@pytest.mark.parametrize(("error", "has_failed"), [(ENOSPC, False), (EIO, True)])
+async def test_a_stop_ends_when_the_disk_takes_nothing_more(error: int, has_failed: bool, caplog: pytest.LogCaptureFixture) -> None:
+    files, failures = MemoryFiles(), list[Exception]()
+    driver = a_driver(files, on_failure=failures.append)
+    await driver.start(Recorder())
+    await driver.wait_for_commit(1)
+    await driver.wait_for_commit(driver.propose([b"kept"]))
+    files.hook = lambda call, path: Fault(error) if call == "pwrite" else None
+    await driver.stop()
+    assert bool(failures) is has_failed
+    assert "__cluster_metadata-0 was not closed whole" in caplog.text
+    files.hook = None
+    listener = Recorder()
+    again = a_driver(files)
+    await again.start(listener)
+    await again.wait_for_commit(2)
+    assert listener.records == [b"kept"]
+    await again.stop()
 
 
 async def test_a_stop_does_not_wait_for_room() -> None:

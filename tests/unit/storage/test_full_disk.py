@@ -261,3 +261,34 @@ def test_the_epochs_of_batches_that_had_no_room_are_not_known(seed: int) -> None
     for _ in range(40):
         follower.chance.choice(steps)()
         assert follower.log.epochs.entries == epochs_of(follower.log)
+
+
+@pytest.mark.parametrize("fails", [no_room, without_checkpoints])
+def test_a_stop_without_room_is_no_clean_one_and_every_record_is_on_the_disk(fails: Callable[[str, str], Fault | None]) -> None:
+    files = MemoryFiles()
+    manager = started(files)
+    for where in (T0, T1):
+        append(create(manager, where), 3)
+    files.hook = fails
+    errors = manager.close(broker_epoch=7)
+    assert [(path, error.errno) for path, error in errors.items()] == [("/data", ENOSPC)] and manager.directories[0].is_online
+    files.hook = None
+    files.crash(random.Random(1))
+    again = started(files)
+    assert not again.directories[0].was_clean
+    assert [again.logs[where].log_end_offset for where in (T0, T1)] == [3, 3]
+
+
+def test_a_stop_that_finds_room_the_second_time_is_a_clean_one() -> None:
+    files = MemoryFiles()
+    manager = started(files)
+    log = create(manager, T0)
+    append(log, 3)
+    files.hook = no_room
+    with pytest.raises(OSError, match="No space"):
+        log.close()
+    files.hook = None
+    assert not manager.close(broker_epoch=7)
+    files.crash(random.Random(1))
+    again = started(files)
+    assert again.directories[0].was_clean and again.logs[T0].log_end_offset == 3

@@ -40,7 +40,7 @@ class Node:
         self, outside: Outside, listeners: Listeners, shared: SharedServer, broker: BrokerServer | None, parts: AsyncExitStack
     ) -> None:
         self.failed: Final = outside.failed
-        """A future that is done when the node cannot go on: a disk that it needs is gone."""
+        """A future that is done when the node cannot go on, because a disk that it needs is gone; or when its stop was no clean one."""
         self.listeners: Final = listeners
         self.shared: Final = shared
         self._broker: Final = broker
@@ -105,7 +105,7 @@ class Node:
         return self._broker
 
     async def stop(self) -> None:
-        """Stop gracefully."""
+        """Stop gracefully.  What a disk refuses is logged, and `failed` is done afterwards if the next start is not a clean one."""
         await self._parts.aclose()
 
 

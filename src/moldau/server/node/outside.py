@@ -35,7 +35,7 @@ class Outside:
     tell: Callable[[str], None] = LOG.info
     """Gets a line at intervals while the start takes long."""
     failed: "asyncio.Future[Exception]" = field(default_factory=_new_future)
-    """A future that is done when the node cannot go on: a disk that it needs is gone."""
+    """A future that is done when the node cannot go on, because a disk that it needs is gone; or when its stop was no clean one."""
 
     def new_uuid(self) -> UUID:
         return usable_uuid(lambda: UUID(int=self.random.getrandbits(128), version=4))

@@ -34,7 +34,9 @@ MOST_SPARED_DESCRIPTORS: Final = 1_024
 
 
 async def run(config: NodeConfig, on_ready: Callable[[Node], None] = lambda _: None, on_progress: Callable[[str], None] = LOG.info) -> int:
-    """Run a node until a signal, or until it cannot go on.  Returns the exit code.  Errors: StartRefused, and those of damaged folders.
+    """Run a node until a signal, or until it cannot go on.  Returns the exit code, 1 if it could not go on or its stop was no clean one.
+
+    Errors: StartRefused, and those of damaged folders.
 
     `on_progress` gets a line at intervals while the start takes long.
     """
@@ -57,12 +59,11 @@ async def run(config: NodeConfig, on_ready: Callable[[Node], None] = lambda _: N
     gc.freeze()
     on_ready(node)
     await asyncio.wait((stopping, node.failed), return_when=asyncio.FIRST_COMPLETED)
-    failed = node.failed.done()
-    if failed:
+    if node.failed.done():
         LOG.error("the node cannot go on: %s", node.failed.result())
     stopping.cancel()
     await node.stop()
-    return 1 if failed else 0
+    return 1 if node.failed.done() else 0
 
 
 class Descriptors(NamedTuple):

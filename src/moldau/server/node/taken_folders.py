@@ -22,14 +22,16 @@ LOG: Final = logging.getLogger(__name__)
 class TakenFolders:
     """See the module.  Made by `take`."""
 
-    def __init__(self, files: Files, logs: LogManager, of_metadata: LogManager | None, cluster_id: str, ids: Mapping[str, UUID]) -> None:
+    def __init__(
+        self, outside: Outside, logs: LogManager, of_metadata: LogManager | None, cluster_id: str, ids: Mapping[str, UUID]
+    ) -> None:
         self.logs: Final = logs
         self.cluster_id: Final = cluster_id
         self.ids: Final = ids
         """The directory id of every readable folder, by path."""
         self.served_epoch: int | None = None
         """The broker epoch to note at a clean stop; None while this process has not served as a broker."""
-        self._files: Final = files
+        self._outside: Final = outside
         self._of_metadata: Final = of_metadata
 
     @classmethod
@@ -56,7 +58,7 @@ class TakenFolders:
         for directory in logs.directories:
             if directory.failure is not None:
                 LOG.error("%s is offline: %s", directory.path, directory.failure)
-        return cls(files, logs, of_metadata, cluster_id, ids)
+        return cls(outside, logs, of_metadata, cluster_id, ids)
 
     def online_ids(self) -> list[UUID]:
         return [self.ids[directory.path] for directory in self.logs.directories if directory.is_online]
@@ -71,12 +73,18 @@ class TakenFolders:
         return -1 if epoch is None else epoch
 
     async def give_back(self) -> None:
-        """Save and sync the logs, note the clean stop, release the locks."""
+        """Save and sync the logs, note the clean stop, release the locks.  The node has failed if a folder did not take that."""
+        files, working = self._outside.files, [directory for directory in self.logs.directories if directory.is_online]
         # Several logs close at a time: most of the work is waiting for the disk.  The folder knows which logs failed.
-        await asyncio.gather(*(self._files.run(log.close) for log in self.logs.working_logs()), return_exceptions=True)
-        await self._files.run(self.logs.close, self.served_epoch)
+        await asyncio.gather(*(files.run(log.close) for log in self.logs.working_logs()), return_exceptions=True)
+        errors = await files.run(self.logs.close, self.served_epoch)
         if self._of_metadata is not None:
             self._of_metadata.release()
+        for directory in working:
+            error = errors.get(directory.path) or directory.failure
+            if error is not None:
+                LOG.error("%s was not closed whole, and its next start recovers its logs: %s", directory.path, error)
+                self._outside.fail(error)
 
 
 def _metas(files: Files, paths: Sequence[str]) -> dict[str, MetaProperties | None]:

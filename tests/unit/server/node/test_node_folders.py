@@ -229,6 +229,32 @@ def test_a_full_disk_refuses_what_it_has_no_room_for_and_goes_on_when_it_has(cap
     assert world.talk(lambda channel: fetch(channel, "later")) == [b"first"]
 
 
+def test_a_stop_on_a_full_disk_ends_and_claims_no_clean_stop_and_the_records_are_on_the_disk(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    options = {"log__flush__policy": "os"}
+    node = world.up(**options)
+    world.talk(lambda channel: create(channel, "orders"))
+    world.talk(lambda channel: produce(channel, "orders", b"one", b"two", acks=1))
+    world.files.hook = lambda call, path: Fault(errno.ENOSPC, written=1) if call == "pwrite" else None
+    world.run(world.server, node.stop())
+    assert node.failed.done(), "the process says so with its exit code"
+    assert "/data was not closed whole, and its next start recovers its logs: [Errno 28] No space left" in caplog.text
+    assert not world.files.exists("/data/.kafka_cleanshutdown") and not world.files.held_locks
+    world.crash()
+    world.up(**options)
+    assert world.talk(lambda channel: fetch(channel, "orders")) == [b"one", b"two"]
+
+
+def test_of_two_folders_the_one_with_room_is_stopped_cleanly() -> None:
+    world = World(folders=("/data", "/more"))
+    node = world.up(**TWO_FOLDERS)
+    world.talk(lambda channel: create(channel, "orders", partitions=2))
+    world.files.hook = lambda call, path: Fault(errno.ENOSPC) if call == "pwrite" and path.startswith("/more/") else None
+    world.run(world.server, node.stop())
+    assert node.failed.done()
+    assert world.files.exists("/data/.kafka_cleanshutdown") and not world.files.exists("/more/.kafka_cleanshutdown")
+
+
 def test_logs_that_the_cluster_does_not_know_are_kept_under_another_name() -> None:
     world = World()
     world.up()

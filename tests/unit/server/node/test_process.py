@@ -74,3 +74,18 @@ def test_a_node_takes_all_the_descriptors_it_may_have_and_spares_the_last(tmp_pa
 
     assert asyncio.run(run(config, on_ready)) == 0
     assert seen == [(most, False)]
+
+
+@pytest.mark.usefixtures("collector", "few_descriptors")
+def test_a_stop_that_the_disk_does_not_take_ends_with_exit_code_1(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with EmbeddedBroker(directory=tmp_path):
+        pass  # formatted
+    config = NodeConfig.parse({**DEFAULTS, "log.dirs": str(tmp_path / "data")})
+
+    def on_ready(node: Node) -> None:
+        (tmp_path / "data").rename(tmp_path / "gone")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    assert asyncio.run(run(config, on_ready)) == 1
+    assert f"{tmp_path}/data was not closed whole" in caplog.text
+    assert not (tmp_path / "gone" / ".kafka_cleanshutdown").exists()

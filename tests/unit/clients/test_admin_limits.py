@@ -9,13 +9,19 @@ import pytest
 
 from moldau import Admin, NewTopic, sync
 from moldau.clients.admin.topics import TopicAdmin
-from moldau.clients.cluster import Cluster
+from moldau.clients.admin.values import ConfigChange, ResourceType
+from moldau.clients.cluster import Cluster, NoSuchNode
 from moldau.clients.options import OptionError
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopicResult
 from moldau.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from moldau.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from moldau.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from moldau.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from moldau.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from moldau.protocol.wire import Request
@@ -57,6 +63,14 @@ class Broker:
                 return FindCoordinatorResponse(coordinators=[found])
         self.asked.append(request)
         match request:
+            case IncrementalAlterConfigsRequest():
+                changed = [
+                    AlterConfigsResourceResponse(
+                        error_code=0, error_message=None, resource_type=one.resource_type, resource_name=one.resource_name
+                    )
+                    for one in request.resources
+                ]
+                return IncrementalAlterConfigsResponse(responses=changed)
             case CreateTopicsRequest():
                 made = [CreatableTopicResult(name=one.name, error_code=code) for one, code in _in_turn(request.topics)]
                 return CreateTopicsResponse(throttle_time_ms=self.throttle_ms, topics=made)
@@ -174,3 +188,11 @@ def test_no_limit_leaves_a_call_without_time() -> None:
 def test_groups_of_some_protocol_types(wanted: tuple[str, ...], found: list[str]) -> None:
     answers, _ = run(Broker(0), lambda admin: admin.groups.list_groups(protocol_types=wanted))
     assert [one.group_id for one in answers] == found
+
+
+def test_configs_of_nodes_change_though_another_is_not_there() -> None:
+    broker = Broker(throttle_ms=0)
+    changes = {(ResourceType.BROKER, name): [ConfigChange("leader.replication.throttled.rate", None)] for name in ("0", "1")}
+    with pytest.raises(NoSuchNode, match="no broker 0"):
+        run(broker, lambda admin: admin.configs.alter(changes))
+    assert [one.resource_name for each in broker.asked for one in each.resources] == ["1"]

@@ -3,6 +3,7 @@
 Source: Admin.describeConfigs, incrementalAlterConfigs, listConfigResources; KIP-133, 226, 339, 412, 714, 1142.
 """
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -43,24 +44,41 @@ class ConfigAdmin(Limited):
     async def alter(
         self, changes: Mapping[Resource, Sequence[ConfigChange]], *, validate_only: bool = False
     ) -> dict[Resource, KafkaError | None]:
-        answers: dict[Resource, KafkaError | None] = {}
+        """Change configs.  Every node is asked, also when another one is not there; then the first failure is raised.
+
+        Errors: as `Cluster.send`.
+        """
         # A broker looks at what is to be its own before the active controller notes it; a controller notes it if it is the active one.
         own = (ResourceType.BROKER_LOGGER,) if self._cluster.is_at_controllers else (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
-        for node_id, group in _by_node(changes, *own).items():
-            asked = [
-                AlterConfigsResource(
-                    resource_type=kind,
-                    resource_name=name,
-                    configs=[AlterableConfig(name=one.key, config_operation=one.operation, value=one.value) for one in changes[kind, name]],
-                )
-                for kind, name in group
-            ]
-            request = IncrementalAlterConfigsRequest(resources=asked, validate_only=validate_only)
-            response = await self._cluster.send(request, node_id=node_id)
-            for one in response.responses:
-                resource = (ResourceType(one.resource_type), one.resource_name)
-                answers[resource] = error_of(one.error_code, one.error_message)
+        groups = _by_node(changes, *own)
+        asking = (self._alter({one: changes[one] for one in group}, node_id, validate_only) for node_id, group in groups.items())
+        answers: dict[Resource, KafkaError | None] = {}
+        failed: BaseException | None = None
+        for answer in await asyncio.gather(*asking, return_exceptions=True):
+            if isinstance(answer, BaseException):
+                failed = failed or answer
+            else:
+                answers |= answer
+        if failed is not None:
+            raise failed
         return answers
+
+    async def _alter(
+        self, changes: Mapping[Resource, Sequence[ConfigChange]], node_id: int | None, validate_only: bool
+    ) -> dict[Resource, KafkaError | None]:
+        asked = [
+            AlterConfigsResource(
+                resource_type=kind,
+                resource_name=name,
+                configs=[AlterableConfig(name=one.key, config_operation=one.operation, value=one.value) for one in configs],
+            )
+            for (kind, name), configs in changes.items()
+        ]
+        request = IncrementalAlterConfigsRequest(resources=asked, validate_only=validate_only)
+        response = await self._cluster.send(request, node_id=node_id)
+        return {
+            (ResourceType(one.resource_type), one.resource_name): error_of(one.error_code, one.error_message) for one in response.responses
+        }
 
     async def list_resources(self, *types: ResourceType) -> list[Resource]:
         response = await self._cluster.send(ListConfigResourcesRequest(resource_types=list(types)))

@@ -27,7 +27,7 @@ from moldau.tools.cli.kafka.group_tools.common import (
     wrong_reset_mode,
     wrong_together,
 )
-from moldau.tools.cli.kafka.group_tools.reset import reset_partitions
+from moldau.tools.cli.kafka.group_tools.reset import UNFIT_TOPIC, reset_partitions
 from moldau.tools.cli.kafka.group_tools.tables import reset_lines
 from moldau.tools.cli.kafka.java_errors import java_error, message
 from moldau.tools.cli.kafka.options import KafkaParser
@@ -223,7 +223,7 @@ async def _reset(groups: ShareGroupAdmin, options: argparse.Namespace) -> None:
                 if refused is not None:
                     raise refused
     except KafkaError as error:
-        if error.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND):
+        if error.code in (*UNFIT_TOPIC, ErrorCode.GROUP_ID_NOT_FOUND):
             raise
         raise Failure(message(error)) from error
     print_block(reset_lines([group_id], [(group_id, one, offsets[one]) for one in sorted(offsets)]))

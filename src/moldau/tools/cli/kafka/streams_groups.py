@@ -29,6 +29,7 @@ from moldau.tools.cli.kafka.group_tools.common import (
 )
 from moldau.tools.cli.kafka.group_tools.reset import (
     SCENARIOS,
+    UNFIT_TOPIC,
     Offsets,
     add_reset_options,
     existing_partitions,
@@ -71,8 +72,7 @@ def main(arguments: list[str]) -> int:
 def _complain(action: str, error: KafkaError) -> int:
     text = java_error(error)
     if action in ("reset_offsets", "delete_offsets"):  # Kafka's tool wraps errors of its requests, and looks for topics by itself
-        is_missing = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        text = message(error) if is_missing else f"java.util.concurrent.ExecutionException: {text}"
+        text = message(error) if error.code in UNFIT_TOPIC else f"java.util.concurrent.ExecutionException: {text}"
     print_error(f"Executing streams group command failed due to {text}")
     return 1
 

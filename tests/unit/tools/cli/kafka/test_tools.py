@@ -24,7 +24,7 @@ from moldau.tools.cli.kafka.delete_records import read_offsets
 from moldau.tools.cli.kafka.features import feature_lines
 from moldau.tools.cli.kafka.get_offsets import parse_topic_partitions
 from moldau.tools.cli.kafka.groups import main as kafka_groups
-from moldau.tools.cli.kafka.java_errors import java_error
+from moldau.tools.cli.kafka.java_errors import PACKAGE, java_error
 from moldau.tools.cli.kafka.metadata_quorum import replication_lines, status_lines
 from moldau.tools.cli.kafka.options import TopicFilter
 from moldau.tools.cli.kafka.topics import PartitionLine, parse_assignment, topic_line
@@ -177,6 +177,8 @@ def test_java_errors() -> None:
         "org.apache.kafka.common.errors.OffsetOutOfRangeException: "
         "The requested offset is not within the range of offsets maintained by the server."
     )
+    assert java_error(KafkaError(ErrorCode.INVALID_GROUP_ID)) == f"{PACKAGE}InvalidGroupIdException: The group id is invalid."
+    assert java_error(KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT, "why")) == f"{PACKAGE}InvalidTxnTimeoutException: why"
     assert java_error(KafkaError(ErrorCode.INVALID_CONFIG, "why")) == "org.apache.kafka.common.errors.InvalidConfigurationException: why"
 
 

@@ -18,9 +18,12 @@ from moldau.clients.admin.admin import Admin
 from moldau.clients.admin.groups import GroupAdmin
 from moldau.clients.admin.values import EARLIEST, LATEST
 from moldau.clients.cluster import Cluster
+from moldau.clients.view import ClusterView
 from moldau.errors import ErrorCode, KafkaError
 from moldau.types import TopicPartition
 
+UNFIT_TOPIC: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
+"""What `existing_partitions` finds wrong with topics."""
 SCENARIOS: Final = ("to-offset", "shift-by", "to-datetime", "by-duration", "to-earliest", "to-latest", "to-current", "from-file")
 _DURATION: Final = re.compile(
     r"(?P<sign>[-+]?)P(?:(?P<days>[-+]?\d+)D)?(?:T(?=.)(?:(?P<hours>[-+]?\d+)H)?(?:(?P<minutes>[-+]?\d+)M)?(?:(?P<seconds>[-+]?\d+(?:\.\d+)?)S)?)?",
@@ -100,8 +103,11 @@ async def reset_offsets(
             return {}
         return await _within_log(groups, plan)
     committed = {one: offset.offset for one, offset in (await groups.offsets(group_id)).items()}
-    if partitions is None:
-        partitions = sorted(committed) if options.all_topics else await existing_partitions(groups.cluster, options.topic)
+    if partitions is None and options.all_topics:
+        partitions = sorted(committed)
+        _check(await groups.cluster.refresh({one.topic for one in partitions}), partitions)
+    elif partitions is None:
+        partitions = await existing_partitions(groups.cluster, options.topic)
     if options.to_offset is not None:
         return await _within_log(groups, dict.fromkeys(partitions, options.to_offset))
     if options.shift_by is not None:
@@ -141,19 +147,26 @@ def read_plan(path: str, group_id: str, *, is_single: bool) -> Offsets | None:
 async def existing_partitions(cluster: Cluster, topics: Iterable[str]) -> list[TopicPartition]:
     """`topic` or `topic:0,1` → partitions.  Errors: ResetRefused, KafkaError."""
     found: list[TopicPartition] = []
-    missing: list[TopicPartition] = []
     for text in topics:
         topic, indexes = parse_topic(text)
         view = await cluster.refresh([topic])
         code = view.error_of(topic) or ErrorCode.NONE
         if code is not ErrorCode.NONE:
             raise KafkaError(code)
-        known = view.partitions_of(topic)
-        found += [TopicPartition(topic, index) for index in (known if indexes is None else indexes)]
-        missing += [TopicPartition(topic, index) for index in indexes or () if index not in known]
+        found += [TopicPartition(topic, index) for index in (view.partitions_of(topic) if indexes is None else indexes)]
+    found = list(dict.fromkeys(found))
+    _check(cluster.view, found)
+    return found
+
+
+def _check(view: ClusterView, partitions: Iterable[TopicPartition]) -> None:
+    """Refuse partitions whose offsets cannot be looked up.  Errors: KafkaError."""
+    missing = [one for one in partitions if one.partition not in view.partitions_of(one.topic)]
     if missing:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f'The partitions "{",".join(map(str, missing))}" do not exist')
-    return list(dict.fromkeys(found))
+    headless = [one for one in partitions if view.leader_of(one) is None]
+    if headless:
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f'The partitions "{",".join(map(str, headless))}" have no leader')
 
 
 async def named_partitions(groups: GroupAdmin, topics: Sequence[str]) -> tuple[list[TopicPartition], dict[str, KafkaError]]:

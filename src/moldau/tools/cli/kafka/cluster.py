@@ -79,17 +79,18 @@ async def _endpoints(admin: Admin, kind: EndpointType, options: argparse.Namespa
     response = await admin.describe_cluster(include_fenced=include_fenced)
     controllers = kind is EndpointType.CONTROLLER
     rows = [
-        (str(one.broker_id), one.host, str(one.port), one.rack or "null", "fenced" if one.is_fenced else "unfenced")
+        (str(one.broker_id), one.host, str(one.port), one.rack, "fenced" if one.is_fenced else "unfenced")
         for one in sorted(response.brokers, key=lambda one: one.broker_id)
     ]
     for line in endpoint_lines(rows, "controller" if controllers else "broker", with_state=not controllers):
         print(line)
 
 
-def endpoint_lines(rows: Sequence[tuple[str, str, str, str, str]], kind: str, *, with_state: bool) -> list[str]:
-    """`rows`: id, host, port, rack, state.  The host's column is as wide as the longest host, the rack's at least as wide as its title."""
+def endpoint_lines(rows: Sequence[tuple[str, str, str, str | None, str]], kind: str, *, with_state: bool) -> list[str]:
+    """`rows`: id, host, port, rack, state.  The columns of hosts and racks are as wide as the longest."""
     host_width = max((len(row[1]) for row in rows), default=10)
-    rack_width = max((len(row[3]) for row in rows), default=10)
+    rack_width = max((len(row[3]) for row in rows if row[3]), default=10)
     state = " {4:<10}" if with_state else ""
-    layout = f"{{0:<10}} {{1:<{host_width}}} {{2:<10}} {{3:<{max(rack_width, 10)}}}{state} {{5:<15}}"
-    return [layout.format("ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE"), *(layout.format(*row, kind) for row in rows)]
+    layout = f"{{0:<10}} {{1:<{host_width}}} {{2:<10}} {{3:<{rack_width}}}{state} {{5:<15}}"
+    title = ("ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE")
+    return [layout.format(*(cell or "null" for cell in row)) for row in (title, *((*row, kind) for row in rows))]

@@ -227,10 +227,15 @@ def test_quorum_replication() -> None:
 
 
 def test_endpoints() -> None:
-    rows = [("1", "h", "9092", "null", "unfenced")]
-    assert endpoint_lines(rows, "broker", with_state=True) == [
+    bare = ("1", "h", "9092", None, "unfenced")
+    assert endpoint_lines([bare], "broker", with_state=True) == [
         "ID         HOST PORT       RACK       STATE      ENDPOINT_TYPE  ",
         "1          h 9092       null       unfenced   broker         ",
+    ]
+    assert endpoint_lines([bare, ("2", "h", "9092", "r1", "unfenced")], "broker", with_state=True) == [
+        "ID         HOST PORT       RACK STATE      ENDPOINT_TYPE  ",
+        "1          h 9092       null unfenced   broker         ",
+        "2          h 9092       r1 unfenced   broker         ",
     ]
 
 

@@ -7,8 +7,8 @@
 Partitions tell a follower's session of changes (`Watch`), and only changed or newly asked partitions are read.  So a fetch costs as much as
 has changed, not as much as is followed.
 
-Guarantees: an epoch is served once; a partition whose high watermark, log start or error changed is told exactly once per change;
-partitions that had data go to the end of the order, so that a small max_bytes starves nobody.
+Guarantees: an epoch is served once; a partition whose high watermark, log start or error changed is told exactly once per change,
+and again under another leader epoch; partitions that had data go to the end of the order, so that a small max_bytes starves nobody.
 Source: kafka.server.FetchSession; KIP-227, 516.  Called by `handlers/fetch.py`.
 """
 
@@ -103,7 +103,9 @@ class Spot:
         return (self.topic if self.topic_id == ZERO_UUID else self.topic_id), self.partition
 
     def take(self, newer: "Spot") -> None:
-        """Take the client's newest request."""
+        """Take the client's newest request.  A client that has come to another leader epoch has ignored what it was told meanwhile."""
+        if newer.current_leader_epoch != self.current_leader_epoch:
+            self.told_high_watermark = self.told_log_start_offset = -1
         self.fetch_offset = newer.fetch_offset
         self.max_bytes = newer.max_bytes
         self.current_leader_epoch = newer.current_leader_epoch

@@ -14,8 +14,8 @@ def cache(max_sessions: int = 10) -> FetchSessionCache:
     return FetchSessionCache(max_sessions, lambda: next(ids))
 
 
-def spot(partition: int, offset: int = 0, *, topic: str = "t", topic_id: UUID = ZERO_UUID) -> Spot:
-    asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1000)
+def spot(partition: int, offset: int = 0, *, topic: str = "t", topic_id: UUID = ZERO_UUID, leader_epoch: int = -1) -> Spot:
+    asked = FetchPartition(partition=partition, current_leader_epoch=leader_epoch, fetch_offset=offset, partition_max_bytes=1000)
     return Spot(topic, topic_id, asked)
 
 
@@ -97,6 +97,17 @@ def test_what_must_be_told() -> None:
     assert told(data(0, log_start_offset=2, error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
     assert told(data(0, log_start_offset=2))  # the error is gone, which is told though nothing else changed
     assert not told(data(0, log_start_offset=2))
+
+
+def test_an_answer_that_a_follower_ignored_is_told_again() -> None:
+    """The follower learned of another leader epoch while the answer was on its way.  Nothing else may change for a long time."""
+    sessions = cache()
+    context = ask(sessions, [spot(0, leader_epoch=1)])
+    session_id = context.answer([(each, data(0)) for each in context.spots], now_ms=0).session_id
+    assert reply(ask(sessions, [], session_id, 1), p0=data(0, high_watermark=6, log_start_offset=2)) == [0]
+    ignored = data(0, high_watermark=6, log_start_offset=2)
+    assert reply(ask(sessions, [spot(0, leader_epoch=2)], session_id, 2), p0=ignored) == [0]
+    assert reply(ask(sessions, [spot(0, 7, leader_epoch=2)], session_id, 3), p0=ignored) == []
 
 
 def test_partitions_come_change_and_go() -> None:

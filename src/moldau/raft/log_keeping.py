@@ -145,6 +145,8 @@ class LogKeeper(ABC):
                 if flush.truncations != self.log.truncations:
                     self._unsynced.set()
                     continue
+                if self.snapshots.fetched in self.snapshots.ids:
+                    await self.files.run(self.snapshots.log_is_replaced)
                 self._step(Synced(min(self.log.end_flush(flush), self.node.end_offset)))
         except Exception as error:
             self._fail(error)
@@ -188,7 +190,11 @@ class LogKeeper(ABC):
             self._step(SnapshotRefused())
             return
         except Exception as error:
-            self._fail(error)
+            if not (isinstance(error, OSError) and is_shortage(error)):
+                self._fail(error)
+                return
+            LOG.error("%s: the snapshot is fetched again when there is room", error)
+            self._step(SnapshotRefused())
             return
         if self._persisting is not None:
             await asyncio.wait([self._persisting])

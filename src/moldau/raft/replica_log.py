@@ -78,24 +78,30 @@ class ReplicaLog:
         snapshot = None if newest is None else self.snapshots.read(newest)
         voters = self._static_voters if snapshot is None or snapshot.voters is None else snapshot.voters
         start = newest.offset if newest is not None else 0
+        is_to_go = self.snapshots.fetched is not None  # a crash came before all of the log was gone
         self.log = Log.open(
             self._files,
             self.directory,
             METADATA_PARTITION,
             self._log_config(),
             now_ms=self._clock.now_ms(),
-            recovery_point=start,
-            log_start_offset=self.snapshots.ids[0].offset if newest is not None else 0,
+            recovery_point=0 if is_to_go else start,
+            log_start_offset=self.snapshots.ids[0].offset if newest is not None and not is_to_go else 0,
             topic_id=METADATA_TOPIC_ID,
             is_never_truncated=voters is not None and voters.is_only(self._node_id, self._directory_id),
         )
-        flush = self.log.begin_flush()  # records that recovery cut off must not come back behind new appends
-        flush.sync()
-        self.log.end_flush(flush)
-        if newest is not None and (self.log.log_end_offset < start or self._parts_from(newest)):
+        self._sync()  # records that recovery cut off must not come back behind new appends
+        if newest is not None and (is_to_go or self._parts_from(newest)):
             self.log.truncate_fully_and_start_at(start, self._clock.now_ms())
+            self._sync()
+        self.snapshots.log_is_replaced()
         self._write_partition_metadata()
         return None if newest is None or snapshot is None else (newest, snapshot)
+
+    def _sync(self) -> None:
+        flush = self.log.begin_flush()
+        flush.sync()
+        self.log.end_flush(flush)
 
     def _parts_from(self, snapshot_id: OffsetAndEpoch) -> bool:
         """Whether a snapshot was fetched in place of this log, and a crash came before the log was removed."""

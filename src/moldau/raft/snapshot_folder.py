@@ -3,6 +3,9 @@
 A snapshot counts once it bears its name: it is written under another name and renamed when it is on the disk.  A retired snapshot is
 renamed first and unlinked later.  `driver.py` keeps snapshots and log in step.
 
+A fetched snapshot has a mark beside it, which comes before its name and goes when the log that it replaces is gone, durably.  Without the
+mark a log that ends before the newest snapshot has lost records.
+
 Source: KafkaMetadataLog, Snapshots.java.
 """
 
@@ -12,6 +15,7 @@ from typing import Final
 
 from moldau.raft.snapshots import (
     DELETED_SUFFIX,
+    FETCHED_SUFFIX,
     PARTIAL_SUFFIX,
     SUFFIX,
     CorruptSnapshot,
@@ -29,6 +33,8 @@ class SnapshotFolder:
 
     def __init__(self, files: Files, directory: str) -> None:
         self.ids: list[OffsetAndEpoch] = []
+        self.fetched: OffsetAndEpoch | None = None
+        """The newest snapshot while the log that it replaces may still be there."""
         self._files: Final = files
         self._directory: Final = directory
 
@@ -37,12 +43,18 @@ class SnapshotFolder:
         return self.ids[-1] if self.ids else None
 
     def open(self) -> None:
-        """Remove unfinished and retired snapshots, and list the rest."""
+        """Remove unfinished and retired snapshots, and list the rest.  Errors: OSError."""
         for name in self._files.listdir(self._directory):
             if name.endswith((PARTIAL_SUFFIX, DELETED_SUFFIX, SUFFIX + ".tmp")):
                 self._files.unlink(f"{self._directory}/{name}")
         found = (parse_snapshot_name(name) for name in self._files.listdir(self._directory))
         self.ids = sorted(snapshot_id for snapshot_id in found if snapshot_id is not None)
+        for name in self._files.listdir(self._directory):
+            if name.endswith(FETCHED_SUFFIX):
+                if self.newest is not None and f"{self._directory}/{name}" == self._mark(self.newest):
+                    self.fetched = self.newest
+                else:  # the crash came before the snapshot had its name
+                    self._files.unlink(f"{self._directory}/{name}")
 
     def read(self, snapshot_id: OffsetAndEpoch) -> Snapshot:
         """A snapshot.  Errors: CorruptSnapshot, which names the file."""
@@ -97,7 +109,9 @@ class SnapshotFolder:
             file.close()
 
     def finish(self, snapshot_id: OffsetAndEpoch) -> Snapshot:
-        """Complete a fetched snapshot.  It counts if it is whole.  The caller adds it to `ids`.  Errors: CorruptSnapshot, OSError."""
+        """Complete a fetched snapshot.  It counts if it is whole.  The caller replaces the log by it, adds it to `ids`, and calls
+        `log_is_replaced`.  Errors: CorruptSnapshot, OSError.
+        """
         partial = self._partial(snapshot_id)
         try:
             snapshot = read_snapshot(self._files.read(partial))
@@ -109,9 +123,20 @@ class SnapshotFolder:
             file.sync()
         finally:
             file.close()
+        self._files.open(self._mark(snapshot_id), create=True).close()
+        self._files.sync_dir(self._directory)
+        self.fetched = snapshot_id
         self._files.rename(partial, self._path(snapshot_id))
         self._files.sync_dir(self._directory)
         return snapshot
+
+    def log_is_replaced(self) -> None:
+        """Remove the mark: what a crash leaves of the log goes on after the fetched snapshot.  Errors: OSError."""
+        if self.fetched is not None:
+            with suppress(FileNotFoundError):
+                self._files.unlink(self._mark(self.fetched))
+            self._files.sync_dir(self._directory)
+            self.fetched = None
 
     def total_size(self) -> int:
         return sum(self._files.size(self._path(one)) for one in self.ids)
@@ -138,6 +163,9 @@ class SnapshotFolder:
 
     def _partial(self, snapshot_id: OffsetAndEpoch) -> str:
         return self._path(snapshot_id).removesuffix(SUFFIX) + PARTIAL_SUFFIX
+
+    def _mark(self, snapshot_id: OffsetAndEpoch) -> str:
+        return self._path(snapshot_id).removesuffix(SUFFIX) + FETCHED_SUFFIX
 
     def _path(self, snapshot_id: OffsetAndEpoch) -> str:
         return f"{self._directory}/{snapshot_name(snapshot_id)}"

@@ -25,6 +25,7 @@ from moldau.types import OffsetAndEpoch
 SUFFIX: Final = ".checkpoint"
 PARTIAL_SUFFIX: Final = ".checkpoint.part"
 DELETED_SUFFIX: Final = ".checkpoint.deleted"
+FETCHED_SUFFIX: Final = ".checkpoint.fetched"
 BATCH_BYTES: Final = 1 << 20
 """Records of a snapshot are put into batches of about this size."""
 

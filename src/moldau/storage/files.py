@@ -60,6 +60,10 @@ class File(Protocol):
         """Bring the content to stable storage (fdatasync).  After an OSError no earlier write is certain any more."""
         ...
 
+    def forget_cached(self) -> None:
+        """Let the next reads show what the disk has: after a failed sync the page cache shows more.  Call `sync` before."""
+        ...
+
     def fileno(self) -> int:
         """The file's descriptor.  Errors: OSError if there is none (files in memory)."""
         ...
@@ -207,6 +211,10 @@ class SystemFile:
 
     def sync(self) -> None:
         os.fdatasync(self._descriptor)
+
+    def forget_cached(self) -> None:
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def fileno(self) -> int:
         return self._descriptor

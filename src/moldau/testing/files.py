@@ -82,6 +82,13 @@ class _Inode:
         self.in_doubt += self.certain + self.pending
         self.certain, self.pending = [], []
 
+    def forget_cached(self, choice: random.Random) -> None:
+        if self.in_doubt:
+            assert not self.pending, "sync before"
+            after = self.crashed(choice)
+            self.now, self.durable = after.now, after.durable
+            self.in_doubt, self.certain = [], []
+
     def sync_everything(self) -> None:
         self.durable = bytes(self.now)
         self.in_doubt, self.certain, self.pending = [], [], []
@@ -160,6 +167,9 @@ class MemoryFile:
             self._inode.sync_failed()
             raise OSError(fault.error, os.strerror(fault.error), self.path)
         self._inode.sync()
+
+    def forget_cached(self) -> None:
+        self._inode.forget_cached(self._files._random)
 
     def fileno(self) -> int:
         raise OSError(errno.EBADF, "a file in memory has no descriptor", self.path)

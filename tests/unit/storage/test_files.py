@@ -36,6 +36,15 @@ def test_more_parts_than_one_call_takes(place: tuple[Files, str]) -> None:
     assert files.read(f"{directory}/f") == b"".join(parts)
 
 
+def test_what_was_synced_is_there_without_the_page_cache(place: tuple[Files, str]) -> None:
+    files, directory = place
+    file = files.open(f"{directory}/f", create=True)
+    file.pwrite([b"abc" * 5000], 0)
+    file.sync()
+    file.forget_cached()
+    assert file.pread(15_000, 0) == b"abc" * 5000
+
+
 def test_names(place: tuple[Files, str]) -> None:
     files, directory = place
     with pytest.raises(FileNotFoundError):

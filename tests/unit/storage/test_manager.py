@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from moldau.errors import KafkaError
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.storage.config import LogConfig
 from moldau.storage.epochs import CorruptCheckpoint
@@ -527,6 +528,30 @@ def test_a_damaged_log_is_refused_by_name() -> None:
     files.open(f"/data/a/t-0/{0:020d}.log").truncate(100)
     with pytest.raises(LogDamaged, match="t-0"):
         a_started_manager(files)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_after_a_failed_sync_a_start_takes_what_the_disk_has_and_no_more(seed: int) -> None:
+    """The page cache still shows what the sync could not write, and the next sync succeeds without it."""
+    files = MemoryFiles(seed=seed)
+    manager = a_started_manager(files)
+    log = create(manager, T0)
+    append(log, 3)
+    log.flush()
+    manager.write_checkpoints()
+    files.sync_everything()
+    append(log, 3)
+    files.hook = lambda call, path: Fault() if call == "sync" and path.endswith(LOG_SUFFIX) else None
+    with pytest.raises(KafkaError):
+        log.flush()
+    files.hook = None
+    manager.release()
+    again = a_started_manager(files)
+    end = again.logs[T0].log_end_offset
+    again.logs[T0].flush()
+    again.close(broker_epoch=1)
+    after = a_started_manager(files.crashed(random.Random(seed)))
+    assert after.logs[T0].log_end_offset == end >= 3
 
 
 def test_names_of_directories() -> None:

@@ -15,7 +15,7 @@ from proof.kafka.twins import ours, theirs
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("perf-twins")]
 
 DATE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}")
-NUMBER = re.compile(r"\d+(\.\d+)?")
+NUMBER = re.compile(r"-?\d+(\.\d+)?")
 COUNT = 2000
 
 

@@ -8,7 +8,7 @@ import pytest
 from moldau.coordinator.outcome import Outcome, ProducerIdAndEpoch
 from moldau.coordinator.txn.config import TransactionConfig
 from moldau.coordinator.txn.coordinator import Environment, Markers, TransactionMachine
-from moldau.coordinator.txn.state import ALLOWED, LAST_EPOCH, Transaction, TransactionState
+from moldau.coordinator.txn.state import ALLOWED, EPOCH_BUMP_SINCE, LAST_EPOCH, Transaction, TransactionState
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -48,10 +48,12 @@ class Producer:
         self.identity = ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
         return self.identity
 
-    def add(self, *partitions: TopicPartition, identity: ProducerIdAndEpoch | None = None) -> ErrorCode:
+    def add(self, *partitions: TopicPartition, identity: ProducerIdAndEpoch | None = None, client_version: int = 0) -> ErrorCode:
         who = identity or self.identity
         return self.desk.ask(
-            lambda token, now_ms: self.desk.machine.add_partitions(token, "copier", who, frozenset(partitions), now_ms)
+            lambda token, now_ms: self.desk.machine.add_partitions(
+                token, "copier", who, frozenset(partitions), now_ms, client_version=client_version
+            )
         ).answer  # type: ignore[no-any-return]
 
     def verify(self, *partitions: TopicPartition) -> dict[TopicPartition, ErrorCode]:
@@ -317,6 +319,56 @@ def test_a_producer_recovers_with_its_own_epoch() -> None:
     assert (answer.error_code, answer.producer_epoch) == (ErrorCode.NONE, 1)
     assert producer.ask_init(identity).producer_epoch == 1
     producer.ask_init()
+    assert producer.ask_init(identity).error_code == ErrorCode.PRODUCER_FENCED
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_producer_recovers_with_the_epoch_that_its_transaction_ended_with(committed: bool) -> None:
+    """It never heard of the end, which gave it the next epoch."""
+    producer = Producer()
+    identity = producer.init()
+    producer.add(ORDERS)
+    producer.end(committed=committed, version=V2)
+    assert producer.ask_init(identity).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    producer.write_markers()
+    for _ in range(2):
+        answer = producer.ask_init(identity)
+        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (ErrorCode.NONE, identity.producer_id, identity.epoch + 1)
+    producer.ask_init()
+    assert producer.ask_init(identity).error_code == ErrorCode.PRODUCER_FENCED
+
+
+def test_a_producer_recovers_out_of_its_open_transaction() -> None:
+    """Its transaction is aborted first.  It never hears of the epoch that this takes, and asks with its own again."""
+    producer = Producer()
+    identity = producer.init()
+    producer.add(ORDERS, client_version=EPOCH_BUMP_SINCE)
+    assert producer.ask_init(identity).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    producer.write_markers()
+    for _ in range(2):
+        answer = producer.ask_init(identity)
+        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (ErrorCode.NONE, identity.producer_id, identity.epoch + 1)
+
+
+def test_a_successor_fences_a_producer_out_of_its_open_transaction() -> None:
+    producer = Producer()
+    zombie = producer.init()
+    producer.add(ORDERS, client_version=EPOCH_BUMP_SINCE)
+    assert producer.ask_init().error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    producer.write_markers()
+    assert producer.init().epoch == zombie.epoch + 2
+    assert producer.ask_init(zombie).error_code == ErrorCode.PRODUCER_FENCED
+
+
+@pytest.mark.parametrize("client_version", [0, EPOCH_BUMP_SINCE])
+def test_the_last_epoch_is_never_given_out_by_an_abort(client_version: int) -> None:
+    producer = Producer()
+    producer.wear_out()
+    identity = producer.identity = ProducerIdAndEpoch(producer.identity.producer_id, LAST_EPOCH)
+    assert producer.ask_init(ProducerIdAndEpoch(identity.producer_id, LAST_EPOCH - 1)).producer_epoch == LAST_EPOCH
+    assert producer.add(ORDERS, client_version=client_version) is ErrorCode.NONE
+    assert producer.ask_init(identity).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    producer.write_markers()
     assert producer.ask_init(identity).error_code == ErrorCode.PRODUCER_FENCED
 
 

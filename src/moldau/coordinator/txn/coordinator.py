@@ -57,7 +57,7 @@ class TransactionMachine:
     """Hard state: `transactions`; the pending markers are derived from them."""
 
     _continued: Soft[dict[str, ProducerIdAndEpoch]]
-    """By transactional id, the producer that its last InitProducerId named.
+    """By transactional id, the producer as it was when InitProducerId named it, or when its transaction ended with the next epoch.
 
     There is none after an InitProducerId that began anew, nor after a fail-over, as in Kafka.
     """
@@ -135,12 +135,6 @@ class TransactionMachine:
     def _next_epoch(
         self, token: Token, transaction: Transaction, expected: ProducerIdAndEpoch | None, timeout_ms: int, now_ms: int
     ) -> Outcome:
-        if expected is not None and expected.producer_id == transaction.producer_id and expected.epoch != transaction.producer_epoch:
-            is_asked_again = transaction.state is TransactionState.EMPTY and self._continued.get(transaction.transactional_id) == expected
-            if is_asked_again and expected.epoch == transaction.producer_epoch - 1:
-                # The answer to the same request was lost (KIP-360): it is given again, and the epoch stays.
-                return answer(token, _init_succeeded(transaction))
-            return _refuse_init(token, ErrorCode.PRODUCER_FENCED)
         changes: dict[str, object] = {
             "timeout_ms": timeout_ms,
             "partitions": frozenset(),
@@ -148,6 +142,13 @@ class TransactionMachine:
             "updated_ms": now_ms,
             "previous_producer_id": transaction.producer_id,
         }
+        if expected is not None and expected.producer_id == transaction.producer_id and expected.epoch != transaction.producer_epoch:
+            has_gone_on = self._continued.get(transaction.transactional_id) == expected
+            if has_gone_on and expected.epoch == transaction.producer_epoch - 1:
+                # It did not hear of that epoch: the answer to this request, or to the end of its transaction, was lost (KIP-360), or the
+                # coordinator aborted its transaction.
+                return _initialised(token, transaction.moved(TransactionState.EMPTY, **changes))
+            return _refuse_init(token, ErrorCode.PRODUCER_FENCED)
         if not transaction.is_epoch_exhausted:
             self._note_continued(transaction.transactional_id, expected)
             return _initialised(token, transaction.moved(TransactionState.EMPTY, producer_epoch=transaction.producer_epoch + 1, **changes))
@@ -252,6 +253,9 @@ class TransactionMachine:
         if next_producer_id is None:
             return _refuse_end(token, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         ended = transaction.ended(is_commit=is_commit, client_version=client_version, next_producer_id=next_producer_id, now_ms=now_ms)
+        if client_version >= EPOCH_BUMP_SINCE:
+            asker = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
+            self._note_continued(transaction.transactional_id, asker)
         return Outcome([ended.record()], [Reply(token, _end_succeeded(ended))], sends=[_markers_of(ended)])
 
     def markers_written(self, transactional_id: str, producer: ProducerIdAndEpoch, now_ms: int) -> Outcome:
@@ -288,8 +292,11 @@ class TransactionMachine:
 
     def _fence_and_abort(self, transaction: Transaction, now_ms: int) -> Outcome:
         """Raise the epoch, so that the producer's own requests are refused from now on, and abort the transaction.  The epoch above the
-        last is used only for this; a log with another use of it must not keep other transactions from being aborted.
+        last is used only for this; a log with another use of it must not keep other transactions from being aborted.  A producer of
+        version 2 may ask for the raised epoch by the one that it had, until another one asks for an epoch.
         """
+        if transaction.bumps_epoch and not transaction.is_epoch_exhausted:
+            self._note_continued(transaction.transactional_id, ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch))
         fenced = replace(transaction, producer_epoch=min(transaction.producer_epoch, LAST_EPOCH) + 1)
         ended = fenced.ended(is_commit=False, client_version=0, next_producer_id=NO_PRODUCER_ID, now_ms=now_ms)
         return Outcome([ended.record()], sends=[_markers_of(ended)])

@@ -275,7 +275,26 @@ def successors(t: Teller) -> None:
     t.look()
 
 
-@pytest.mark.parametrize("dialogue", [first_version, second_version, successors])
+def continued(t: Teller) -> None:
+    """A producer goes on with its own id (KIP-360): in an open transaction, and with the epoch that its last transaction ended with."""
+    t.init()
+    t.produce(12)
+    t.init(producer_id=t.producer_id, epoch=t.epoch)
+    t.look()
+    t.init()
+    t.produce(12)
+    t.end(5, committed=True)
+    t.init(producer_id=t.producer_id, epoch=t.epoch - 1, takes=False)
+    t.init(producer_id=t.producer_id, epoch=t.epoch - 1, takes=False)
+    t.init(producer_id=t.producer_id, epoch=t.epoch)
+    t.init(producer_id=t.producer_id, epoch=t.epoch - 1, takes=False)
+    t.produce(12)
+    t.end(5, committed=False)
+    t.init(producer_id=t.producer_id, epoch=t.epoch - 1, takes=False)
+    t.look()
+
+
+@pytest.mark.parametrize("dialogue", [first_version, second_version, successors, continued])
 def test_the_same_answers(both: Differential, dialogue: Callable[[Teller], None]) -> None:
     made = CreatableTopic(name=TOPIC, num_partitions=2, replication_factor=1, assignments=[], configs=[])
     both.both(CreateTopicsRequest(topics=[made], timeout_ms=10_000), 7)

@@ -57,11 +57,11 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def sync(self) -> None:
-        """Bring the content to stable storage (fdatasync).  After an OSError no earlier write is certain any more."""
-        ...
+        """Bring the content to stable storage (fdatasync).
 
-    def forget_cached(self) -> None:
-        """Let the next reads show what the disk has: after a failed sync the page cache shows more.  Call `sync` before."""
+        After an OSError no earlier write is certain any more.  Unless there was only no room, reads then show what the disk has, in this
+        process and in the next: the page cache would show more, and later syncs would succeed without it.
+        """
         ...
 
     def fileno(self) -> int:
@@ -210,11 +210,12 @@ class SystemFile:
         os.ftruncate(self._descriptor, size)
 
     def sync(self) -> None:
-        os.fdatasync(self._descriptor)
-
-    def forget_cached(self) -> None:
-        if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        try:
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            if not is_shortage(error) and hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)  # Linux took these pages for written
+            raise
 
     def fileno(self) -> int:
         return self._descriptor

@@ -13,7 +13,6 @@ A second recovery finds nothing to do.
 Source: LogLoader.
 """
 
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
@@ -100,14 +99,11 @@ def load_log(
         discard(files, directory)
         recovery_point = 0
     remove_leftovers(files, directory)
-    base_offsets = _base_offsets(files, directory)
-    if not clean:
-        _show_what_the_disk_has(files, directory, base_offsets[first_to_read(base_offsets, recovery_point) :])
     epochs = LeaderEpochs(files, directory)
     producers = ProducerStates(name)
     segments = [
         Segment.open(files, directory, base_offset, index_interval_bytes=config.index_interval_bytes, now_ms=now_ms)
-        for base_offset in base_offsets
+        for base_offset in _base_offsets(files, directory)
     ]
     dropped = []  # the records were deleted before; a crash brought them back
     while len(segments) > 1 and segments[1].base_offset <= log_start_offset:
@@ -154,20 +150,6 @@ def load_log(
     unsynced = _settle_rebuilt(files, directory, recovery, recovery_point)
     is_as_closed = clean and recovery_point == log_end_offset and not recovery.rebuilt and not dropped
     return LogState(segments, producers, epochs, log_start_offset, log_end_offset, recovery_point, unsynced, is_as_closed)
-
-
-def _show_what_the_disk_has(files: Files, directory: str, base_offsets: Sequence[int]) -> None:
-    """Drop the page cache of segments that will be read.
-
-    If a sync failed in the life before, the page cache may show data that never reaches the disk, and later syncs would succeed.
-    """
-    for base_offset in base_offsets:
-        file = files.open(f"{directory}/{file_name(base_offset, LOG_SUFFIX)}")
-        try:
-            file.sync()
-            file.forget_cached()
-        finally:
-            file.close()
 
 
 def _settle_rebuilt(files: Files, directory: str, recovery: "_Recovery", recovery_point: int) -> list[Segment]:

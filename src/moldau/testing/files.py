@@ -20,7 +20,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final, ParamSpec, TypeVar
 
-from moldau.storage.files import Buffer, File, Lock, LockHeld, write_atomically
+from moldau.storage.files import Buffer, File, Lock, LockHeld, is_shortage, write_atomically
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -83,11 +83,9 @@ class _Inode:
         self.certain, self.pending = [], []
 
     def forget_cached(self, choice: random.Random) -> None:
-        if self.in_doubt:
-            assert not self.pending, "sync before"
-            after = self.crashed(choice)
-            self.now, self.durable = after.now, after.durable
-            self.in_doubt, self.certain = [], []
+        after = self.crashed(choice)
+        self.now, self.durable = after.now, after.durable
+        self.in_doubt, self.certain, self.pending = [], [], []
 
     def sync_everything(self) -> None:
         self.durable = bytes(self.now)
@@ -165,11 +163,11 @@ class MemoryFile:
         fault = self._files.ask("sync", self.path)
         if fault is not None:
             self._inode.sync_failed()
-            raise OSError(fault.error, os.strerror(fault.error), self.path)
+            error = OSError(fault.error, os.strerror(fault.error), self.path)
+            if not is_shortage(error):
+                self._inode.forget_cached(self._files._random)
+            raise error
         self._inode.sync()
-
-    def forget_cached(self) -> None:
-        self._inode.forget_cached(self._files._random)
 
     def fileno(self) -> int:
         raise OSError(errno.EBADF, "a file in memory has no descriptor", self.path)

@@ -1,4 +1,5 @@
 import asyncio
+import errno
 import gc
 import os
 from collections.abc import Callable
@@ -36,13 +37,24 @@ def test_more_parts_than_one_call_takes(place: tuple[Files, str]) -> None:
     assert files.read(f"{directory}/f") == b"".join(parts)
 
 
-def test_what_was_synced_is_there_without_the_page_cache(place: tuple[Files, str]) -> None:
-    files, directory = place
-    file = files.open(f"{directory}/f", create=True)
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="the page cache is dropped where the system can")
+@pytest.mark.parametrize(("code", "dropped"), [(errno.EIO, [(0, 0, "dropped")]), (errno.ENOSPC, [])])
+def test_a_failed_sync_drops_the_page_cache_unless_the_disk_is_only_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, dropped: list[tuple[int, int, str]]
+) -> None:
+    file = SystemFiles().open(f"{tmp_path}/f", create=True)
     file.pwrite([b"abc" * 5000], 0)
-    file.sync()
-    file.forget_cached()
-    assert file.pread(15_000, 0) == b"abc" * 5000
+    calls = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda _, *where: calls.append(where))
+    monkeypatch.setattr(os, "POSIX_FADV_DONTNEED", "dropped")
+
+    def fails(descriptor: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fdatasync", fails)
+    with pytest.raises(OSError, match=os.strerror(code)):
+        file.sync()
+    assert calls == dropped
 
 
 def test_names(place: tuple[Files, str]) -> None:

@@ -61,17 +61,34 @@ def test_a_write_lost_below_one_that_was_kept_leaves_zeros() -> None:
     assert b"\0B" in outcomes(files, "/d/f")
 
 
-def test_after_a_failed_sync_a_good_one_saves_only_what_was_written_since() -> None:
+def test_after_a_sync_without_room_a_good_one_saves_only_what_was_written_since() -> None:
     files = a_durable_file()
     file = files.open("/d/f")
     file.pwrite([b"A"], 0)
-    files.hook = lambda call, path: Fault() if call == "sync" else None
-    with pytest.raises(OSError, match="Input/output"):
+    files.hook = lambda call, path: Fault(errno.ENOSPC) if call == "sync" else None
+    with pytest.raises(OSError, match="No space"):
         file.sync()
     files.hook = None
     file.pwrite([b"B"], 1)
     file.sync()
     assert outcomes(files, "/d/f") == {b"\0B", b"AB"}
+
+
+def test_after_a_failed_sync_reads_show_what_a_crash_would_leave() -> None:
+    found = set()
+    for seed in range(20):
+        files = MemoryFiles(seed=seed)
+        files.mkdir("/d")
+        file = files.open("/d/f", create=True)
+        files.sync_everything()
+        file.pwrite([b"A"], 0)
+        files.hook = lambda call, path: Fault() if call == "sync" else None
+        with pytest.raises(OSError, match="Input/output"):
+            file.sync()
+        shown = file.pread(2, 0)
+        found.add(shown)
+        assert outcomes(files, "/d/f") == {shown}
+    assert found == {b"", b"A"}
 
 
 def test_a_rename_is_old_or_new_and_never_nothing() -> None:

@@ -53,8 +53,9 @@ def strike(step: str) -> None:
         stat = Path(f"/proc/{os.getppid()}/stat").read_text(encoding="utf-8")
         os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
     elif victim == "freeze":
-        (Path(FOLDER) / "frozen.pid").write_text(str(os.getpid()), encoding="ascii")
+        # Once the trial sees that the driver stands still, it may start another one in its place.
         driver = int((Path(FOLDER) / "driver.pid").read_text(encoding="ascii"))
+        (Path(FOLDER) / "frozen.pid").write_text(str(os.getpid()), encoding="ascii")
         os.killpg(driver, signal.SIGSTOP)
         if os.getpgrp() != driver:  # Spark's Python workers have a group of their own
             os.kill(os.getpid(), signal.SIGSTOP)

@@ -1,7 +1,7 @@
 """● Checks the promises after every event of a cluster of real nodes.  `on_wrong` gets each broken promise, in words.
 
 Metadata    an epoch of the quorum has one leader; a node's high watermark never goes back; the committed parts of two nodes' logs are the
-            same, byte for byte, and make the same image; in-sync ⊆ replicas, a leader is in sync, epochs never go back
+            same, byte for byte, and make the same image; in-sync and eligible ⊆ replicas, a leader is in sync, epochs never go back
 Partitions  a leader epoch has one leader; its high watermark never goes back; the committed parts of two replicas are the same, byte for
             byte; a new leader has all acknowledged records
 
@@ -192,6 +192,8 @@ class Watch:
         """Check a partition in an image.  Images come in any order, so epochs are checked in the image of the newest offset only."""
         if not set(said.isr) <= set(said.replicas):
             self.wrong(f"{where}: in sync are {said.isr}, replicas {said.replicas} at offset {offset}")
+        if not set(said.elr) <= set(said.replicas):
+            self.wrong(f"{where}: eligible are {said.elr}, replicas {said.replicas} at offset {offset}")
         if said.leader != NO_LEADER and said.leader not in said.isr:
             self.wrong(f"{where}: {said.leader} leads and is not among the in-sync {said.isr} at offset {offset}")
         if not said.isr and not said.elr and said.leader != NO_LEADER:

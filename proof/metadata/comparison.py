@@ -23,10 +23,11 @@ from moldau.metadata.records import METADATA_RECORDS, BrokerRegistrationChangeRe
 from moldau.protocol.compiler import decode, encode_bytes
 from moldau.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from moldau.protocol.messages.broker_registration import BrokerRegistrationResponse
+from moldau.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from moldau.protocol.messages.elect_leaders import ElectLeadersResponse
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from moldau.protocol.wire import Response, StoredRecord
+from moldau.types import DIRECTORY_UNASSIGNED
 from proof.metadata.cases import Cluster, Step
 
 SESSION_MS: Final = 9_000
@@ -290,6 +291,22 @@ def _unregisters_an_eligible_replica(ours: Decided, _: str) -> bool:
     )
 
 
+def _moves_an_eligible_replica_away(ours: Decided, _: str) -> bool:
+    after = replay(ours.before, ours.records, offset=ours.before.offset + len(ours.records))
+    return after.is_elr_enabled and any(
+        not {*one.isr, *one.elr} <= set(after.topics[name].partitions[number].replicas)
+        for name, topic in ours.before.topics.items()
+        for number, one in enumerate(topic.partitions)
+    )
+
+
+def _takes_a_directory_for_lost(ours: Decided, _: str) -> bool:
+    request = ours.step.request
+    return isinstance(request, BrokerRegistrationRequest) and any(
+        one.directory_of(request.broker_id) == DIRECTORY_UNASSIGNED for topic in ours.before.topics.values() for one in topic.partitions
+    )
+
+
 def _has_partitions_of_many_sizes(ours: Decided, _: str) -> bool:
     return any(len({len(one.replicas) for one in topic.partitions}) > 1 for topic in ours.before.topics.values())
 
@@ -299,6 +316,9 @@ ACCEPTED: Final[Mapping[str, Callable[[Decided, str], bool]]] = {
         _reassigns_to_what_is_there
     ),
     "an unregistered broker: Kafka leaves it in the eligible sets": _unregisters_an_eligible_replica,
+    "a replica that is moved away: Kafka leaves it in the eligible set, so it may lead with an empty log when it is added again": (
+        _moves_an_eligible_replica_away
+    ),
     "a broker that shuts down, under a new controller: Kafka has forgotten the shutdown, and places new replicas there": (
         lambda ours, _: ours.step.op == "create_partitions" and any(one.in_controlled_shutdown for one in ours.before.brokers.values())
     ),
@@ -306,6 +326,9 @@ ACCEPTED: Final[Mapping[str, Callable[[Decided, str], bool]]] = {
     "min.insync.replicas": _has_partitions_of_many_sizes,
     "a broker whose state changes and whose directory fails in one heartbeat: Kafka decides both on the state before": (
         lambda ours, _: isinstance(ours.step.request, BrokerHeartbeatRequest) and bool(ours.step.request.offline_log_dirs and ours.records)
+    ),
+    "a broker that comes back with other directories before it told where a replica is: Kafka lets the replica lead with an empty log": (
+        _takes_a_directory_for_lost
     ),
     "a partition without a leader gets a new epoch: Kafka notes -1 as its last known leader": (lambda _, theirs: "[-1]" in theirs),
     "a replica that is assigned to a directory: Kafka judges by the directory before, and writes two records; it lets a last known leader "

@@ -14,12 +14,12 @@ SEEDS = int(os.environ.get("MOLDAU_FLEET_SEEDS", "200"))
 CHAOS_S = 6.0
 """Shorter than by hand, so that more lives fit into the time that tests have."""
 AT_A_TIME = 25
-ONCE_BROKEN = (2, 12, 10_052, 30_401, 31_560, 35_450, 31_115, 31_471, 35_012, 30_048, 30_541, 60_014, 60_124)
+ONCE_BROKEN = (2, 12, 10_052, 30_401, 31_560, 35_450, 31_115, 31_471, 35_012, 30_048, 30_541, 60_014, 60_124, 89_374)
 """The last known leader came back with an empty disk; a full disk and the metadata log; a voter's disk was emptied while another voter was
 removed, which only the simulation does; full disks again: a high watermark that went back, epochs of batches that were not written, twice.
 Then a stop that outlasted the healing; an empty disk before a directory was told; a log in two directories; a stop on a
 full disk; a disk that failed and was replaced by one that worked; a high watermark that followers were not told; a power
-cut while a fetched snapshot replaced the log.
+cut while a fetched snapshot replaced the log; a replica that was moved away and stayed eligible.
 """
 
 

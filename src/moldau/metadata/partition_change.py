@@ -5,7 +5,7 @@ the last known leader, if both sets are empty; with `unclean`, the first replica
 records, so the partition is then marked as recovering.
 
 With eligible leader replicas (KIP-966) an in-sync set may become empty.  A replica that left it below min.insync.replicas without losing
-its log stays eligible.
+its log stays eligible.  A replica that is moved away does not: with Kafka 4.3.1 it may lead with an empty log when it is added again.
 
 Source: PartitionChangeBuilder.java, ReplicationControlManager.generateLeaderAndIsrUpdates.
 """
@@ -121,7 +121,8 @@ class _Build:
         if len(self.isr) >= self.change.min_insync_replicas:
             self.elr = ()
             return
-        candidates = {*self.before.elr, *self.before.isr}
+        stay = set(self.before.replicas) & set(self.replicas)  # a replica that leaves deletes its log, and may come back without it
+        candidates = stay & {*self.before.elr, *self.before.isr}
         self.elr = tuple(one for one in sorted(candidates) if one not in self.isr and one not in self.change.lost_their_log)
 
     def _is_valid_leader(self, replica: int) -> bool:
@@ -136,9 +137,10 @@ class _Build:
         for replica in order:
             if self._is_valid_leader(replica):
                 return replica, False
-        last_known = self._last_known()
-        if self.change.is_elr_enabled and not self.elr and not self.isr and len(last_known) == 1 and self.change.may_lead(last_known[0]):
-            return last_known[0], True
+        if self.change.is_elr_enabled and not self.elr and not self.isr and len(self._last_known()) == 1:
+            last_known = self._last_known()[0]
+            if last_known in self.replicas and self.change.may_lead(last_known):
+                return last_known, True
         if self.change.election is Election.UNCLEAN:
             for replica in self.replicas:
                 if self.change.may_lead(replica):

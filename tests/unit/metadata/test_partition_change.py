@@ -99,6 +99,23 @@ def test_who_leaves_below_the_minimum_stays_eligible() -> None:
     assert change(a_partition(), isr=(1,), elr=False) == {"isr": [1]}
 
 
+def test_a_replica_that_is_moved_away_is_not_eligible() -> None:
+    moved = a_partition(replicas=(1, 2, 3, 4), isr=(1, 2), removing_replicas=(1, 3), adding_replicas=(4,), elr=(3,))
+    done = change(moved, isr=(2, 4), min_isr=3)
+    assert (done["replicas"], done["isr"], done["eligible_leader_replicas"]) == ([2, 4], [2, 4], [])
+
+
+def test_a_replica_that_is_added_again_is_not_eligible_by_the_log_that_it_had() -> None:
+    by_kafka = a_partition(replicas=(2, 3), isr=(2,), leader=2, elr=(3, 4))
+    again = change(by_kafka, replicas=(2, 3, 4), adding=(4,))
+    assert again["eligible_leader_replicas"] == [3]
+
+
+def test_a_last_known_leader_that_was_moved_away_does_not_lead() -> None:
+    leaderless = a_partition(replicas=(2, 3), isr=(), leader=NO_LEADER, last_known_elr=(1,))
+    assert change(leaderless) == {}
+
+
 def test_an_eligible_replica_leads_once_nobody_is_in_sync() -> None:
     below = a_partition(isr=(1,), elr=(3,))
     assert change(below, isr=(), alive=(2, 3)) == {"isr": [3], "leader": 3, "eligible_leader_replicas": [1]}

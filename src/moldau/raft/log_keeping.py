@@ -73,6 +73,8 @@ class LogKeeper(ABC):
 
     def _append(self, entries: Sequence[Entry | Fetched]) -> None:
         """Append to the page cache, at once: offsets are given in the order of the proposals."""
+        if entries:
+            self._let_epochs_come_first()
         for entry in entries:
             if isinstance(entry, Entry):
                 self._unwritten.append(entry)
@@ -80,6 +82,15 @@ class LogKeeper(ABC):
                 return
         if self._retry is None:
             self._append_unwritten()
+
+    def _let_epochs_come_first(self) -> None:
+        """Let a lone voter's recovery tell damage from a torn tail.  On a full disk the next append tries again."""
+        try:
+            self.log.let_epochs_come_first(self.node.is_lone_voter)
+        except OSError as error:
+            if not is_shortage(error):
+                raise
+            LOG.error("%s: the epochs of the metadata wait for room", error)
 
     def _append_fetched(self, entry: Fetched) -> bool:
         assert isinstance(entry.records, bytes | bytearray | memoryview)

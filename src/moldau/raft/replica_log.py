@@ -1,12 +1,14 @@
 """● The files of one replica of the metadata log: the log of `__cluster_metadata-0`, the folder of its snapshots, and `quorum-state`.
 
 Everything below the newest snapshot was on stable storage.  At the start a torn tail after it is cut off, as in Kafka, and fetched again.
-A lone voter never truncates: there a whole batch that contradicts the checkpoint of epochs is no torn tail, and the start is refused.
+A lone voter never truncates: there a whole batch that contradicts the checkpoint of epochs is no torn tail, and the start is refused.  The
+voters are those that the snapshot and the log after it tell of: both the first and the last of several voters were alone once.
 Source: KafkaRaftLog, FileQuorumStateStore; KIP-630.  Called by `driver.py`.
 """
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
 from typing import Any, Final
 from uuid import UUID
 
@@ -25,7 +27,9 @@ from moldau.raft.voters import VoterSet
 from moldau.storage.config import LogConfig
 from moldau.storage.files import Files
 from moldau.storage.log import Log
-from moldau.storage.segment import delete_files_of
+from moldau.storage.recovery import base_offset_of
+from moldau.storage.segment import LOG_SUFFIX, Segment, delete_files_of
+from moldau.storage.verification import BadBatch, verified
 from moldau.types import METADATA_TOPIC_ID, OffsetAndEpoch, uuid_to_text
 
 LOG: Final = logging.getLogger(__name__)
@@ -76,7 +80,7 @@ class ReplicaLog:
         self.snapshots.open()
         newest = self.snapshots.newest
         snapshot = None if newest is None else self.snapshots.read(newest)
-        voters = self._static_voters if snapshot is None or snapshot.voters is None else snapshot.voters
+        formatted = self._static_voters if snapshot is None or snapshot.voters is None else snapshot.voters
         start = newest.offset if newest is not None else 0
         is_to_go = self.snapshots.fetched is not None  # a crash came before all of the log was gone
         self.log = Log.open(
@@ -88,7 +92,7 @@ class ReplicaLog:
             recovery_point=0 if is_to_go else start,
             log_start_offset=self.snapshots.ids[0].offset if newest is not None and not is_to_go else 0,
             topic_id=METADATA_TOPIC_ID,
-            is_never_truncated=voters is not None and voters.is_only(self._node_id, self._directory_id),
+            is_never_truncated=lambda: not is_to_go and self._is_alone(start, formatted or VoterSet()),
         )
         self._sync()  # records that recovery cut off must not come back behind new appends
         if newest is not None and (is_to_go or self._parts_from(newest)):
@@ -97,6 +101,17 @@ class ReplicaLog:
         self.snapshots.log_is_replaced()
         self._write_partition_metadata()
         return None if newest is None or snapshot is None else (newest, snapshot)
+
+    def _is_alone(self, offset: int, voters: VoterSet) -> bool:
+        """Whether this node is the only voter, by the newest voters in the files from `offset` on, of whatever epochs; else by `voters`."""
+        bases = (base_offset_of(name, LOG_SUFFIX) for name in self._files.listdir(self.directory))
+        for base_offset in sorted(base for base in bases if base is not None):
+            segment = Segment.open(self._files, self.directory, base_offset, index_interval_bytes=1, now_ms=0)
+            with suppress(BadBatch), closing(segment):
+                for position, header in verified(segment, base_offset):
+                    if header.is_control and header.base_offset >= offset:
+                        voters = batch_of(header, memoryview(segment.batch_at(position, header))).voters or voters
+        return voters.is_only(self._node_id, self._directory_id)
 
     def _sync(self) -> None:
         flush = self.log.begin_flush()

@@ -97,7 +97,6 @@ class Log:
         state: LogState,
         *,
         topic_id: UUID | None = None,
-        is_never_truncated: bool = False,
     ) -> None:
         self.files = files
         self.directory = directory
@@ -126,7 +125,7 @@ class Log:
         self._closed_at = (state.log_end_offset, 0) if state.is_as_closed else None
         """The end when all of it was saved and synced last, and the number of truncations then; None while that is not known."""
         self._local_start_wanted = 0
-        self._is_never_truncated = is_never_truncated
+        self._epochs_come_first = False
         self.configure(config)
 
     def __repr__(self) -> str:
@@ -146,11 +145,12 @@ class Log:
         clean: bool = False,
         topic_id: UUID | None = None,
         progress: RecoveryProgress | None = None,
-        is_never_truncated: bool = False,
+        is_never_truncated: Callable[[], bool] = lambda: False,
     ) -> "Log":
         """The log in `directory`, recovered unless it was closed cleanly; a new one where there is none.
 
-        `is_never_truncated`: its owner never truncates it, so that only damage can make a batch contradict the checkpoint of its epochs.
+        `is_never_truncated` is asked when a batch contradicts the checkpoint of its epochs: if its owner never truncates the log, and lets
+        epochs come first, this can only be damage.  Otherwise the batch and all after it are cut off.
         Errors: LogDamaged when flushed bytes have changed, CorruptCheckpoint, OSError.
         """
         state = load_log(
@@ -165,7 +165,7 @@ class Log:
             progress=progress,
             is_never_truncated=is_never_truncated,
         )
-        return cls(files, directory, topic_partition, config, state, topic_id=topic_id, is_never_truncated=is_never_truncated)
+        return cls(files, directory, topic_partition, config, state, topic_id=topic_id)
 
     def configure(self, config: LogConfig) -> None:
         """Take new options."""
@@ -465,9 +465,17 @@ class Log:
 
         Errors: OSError, and nothing has changed.
         """
-        # In a log where a batch that contradicts the epochs means damage, an epoch must be on the disk before its batches.
-        self.epochs.assign(epoch, offset, at_once=self.durability.is_cut or self._is_never_truncated)
+        self.epochs.assign(epoch, offset, at_once=self.durability.is_cut or self._epochs_come_first)
         self.durability.stop_sharing()
+
+    def let_epochs_come_first(self, wanted: bool) -> None:
+        """Whether an epoch is on the disk before its first batch.  A recovery can then take a batch that contradicts the epochs for damage.
+
+        Errors: OSError, and nothing has changed.
+        """
+        if wanted and not self._epochs_come_first:
+            self.epochs.save()
+        self._epochs_come_first = wanted
 
     def roll(self, now_ms: int, next_offset: int | None = None) -> Segment:
         """Start a new active segment at the log's end (or at `next_offset`, beyond it, for a follower with a gap to fill).

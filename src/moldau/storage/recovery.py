@@ -13,6 +13,7 @@ A second recovery finds nothing to do.
 Source: LogLoader.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
@@ -90,9 +91,9 @@ def load_log(
     log_start_offset: int,
     clean: bool,
     progress: RecoveryProgress | None = None,
-    is_never_truncated: bool = False,
+    is_never_truncated: Callable[[], bool] = lambda: False,
 ) -> LogState:
-    """Load a log, and recover it if need be.  Errors: LogDamaged, CorruptCheckpoint, OSError."""
+    """Load a log, and recover it if need be.  `is_never_truncated`: see `Log.open`.  Errors: LogDamaged, CorruptCheckpoint, OSError."""
     if not files.is_dir(directory):
         files.mkdir(directory)
     if is_unfinished(files, directory):
@@ -122,7 +123,7 @@ def load_log(
         replay,
         recovery_point,
         gaps_allowed=config.is_compacted,
-        epochs_are_certain=is_never_truncated,
+        is_never_truncated=is_never_truncated,
         progress=progress or RecoveryProgress(),
     )
     try:
@@ -191,7 +192,7 @@ class _Recovery:
         recovery_point: int,
         *,
         gaps_allowed: bool,
-        epochs_are_certain: bool,
+        is_never_truncated: Callable[[], bool],
         progress: RecoveryProgress,
     ) -> None:
         self.segments = segments
@@ -201,7 +202,7 @@ class _Recovery:
         self._replay = replay
         self._recovery_point = recovery_point
         self._gaps_allowed = gaps_allowed
-        self._epochs_are_certain = epochs_are_certain
+        self._is_never_truncated = is_never_truncated
         self._progress = progress
         self._found_epochs: list[tuple[int, int]] = []
         self._adopted_end: int | None = None
@@ -277,7 +278,7 @@ class _Recovery:
             replay.end_offset = max(replay.end_offset, next_offset)
         except BadBatch as bad:
             was_flushed, path = bad.offset < self._recovery_point, segment.path(LOG_SUFFIX)
-            if isinstance(bad, OtherEpoch) and (was_flushed or self._epochs_are_certain):
+            if isinstance(bad, OtherEpoch) and (was_flushed or self._is_never_truncated()):
                 raise LogDamaged(OTHER_EPOCH.format(path=path, bad=bad)) from None
             if was_flushed:
                 what = f"{path} is damaged {bad}; everything below offset {self._recovery_point} was on stable storage"

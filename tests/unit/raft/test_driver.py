@@ -4,15 +4,20 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from errno import EIO, ENOSPC
+from functools import partial
 from random import Random
 from uuid import UUID
 
 import pytest
 
 from moldau.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
+from moldau.protocol.records.batch import patch_offsets
 from moldau.raft.config import QuorumConfig
 from moldau.raft.driver import RaftDriver
+from moldau.raft.events import Entry, VotersChange
 from moldau.raft.listener import CommittedBatch
+from moldau.raft.log_bytes import encoded
 from moldau.raft.replica_log import MAX_BATCH_BYTES
 from moldau.raft.roles import CorruptQuorumState, ElectionState
 from moldau.raft.snapshots import build_snapshot, snapshot_name
@@ -23,7 +28,7 @@ from moldau.testing.files import Fault, MemoryFiles
 from moldau.testing.loop import Machine, SimLoop
 from moldau.testing.network import SimNetwork
 from moldau.types import OffsetAndEpoch
-from proof.raft.quorum import HOST, Quorum
+from proof.raft.quorum import CLUSTER_ID, HOST, LISTENER, Member, Quorum
 
 DIRECTORY = UUID(int=77)
 ME = VoterSet([Voter(1, DIRECTORY, (Address("CONTROLLER", "localhost", 9093),))])
@@ -376,6 +381,74 @@ async def find_a_full_disk(quorum: Quorum, files: MemoryFiles) -> None:
     await quorum.until(lambda: driver.high_watermark == end)
     assert quorum.members[2].told.records == [b"a"] and driver.failure is None
     await quorum.stop()
+
+
+async def test_the_first_controller_leads_nothing_alone_once_others_are_voters() -> None:
+    """Its only snapshot says that it is alone, the log after it says more."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, SimLoop)
+    network, machine = SimNetwork(loop, seed=1), Machine(HOST)
+    network.add(machine)
+    await loop.start(machine, start_alone(Quorum(network, voters=1, observers=1, clock=SimClock(loop))))
+
+
+async def start_alone(quorum: Quorum) -> None:
+    await quorum.start()
+    first, second = quorum.members.values()
+    assert first is await quorum.leader() and first.driver is not None
+    end = await first.commit(b"a")
+    await quorum.until(lambda: second.told.next_offset >= end)
+    answer = await first.driver.change_voters(adding(second))
+    assert isinstance(answer, AddRaftVoterResponse) and answer.error_code is ErrorCode.NONE
+    end = await first.commit(b"b")
+    for member in (second, first):
+        await quorum.kill(member)
+    await quorum.revive(first)
+    assert list(first.driver.node.voters.by_id) == [1, 2]
+    await asyncio.sleep(60)
+    assert not first.driver.node.is_leader and first.driver.high_watermark == 0 and first.told.records == []
+    await quorum.revive(second)
+    leader = await quorum.leader()
+    assert await leader.commit(b"c") > end
+    await quorum.until(lambda: all(one.told.records == [b"a", b"b", b"c"] for one in quorum.members.values()))
+    await quorum.stop()
+
+
+def adding(member: Member) -> AddRaftVoterRequest:
+    listeners = [Listener(name=LISTENER, host=HOST, port=member.port)]
+    return AddRaftVoterRequest(
+        cluster_id=CLUSTER_ID, timeout_ms=5000, voter_id=member.number, voter_directory_id=member.directory_id, listeners=listeners
+    )
+
+
+def note_append(has_begun: asyncio.Event, call: str, path: str) -> None:
+    if call == "pwrite" and path.endswith(".log"):
+        has_begun.set()
+
+
+async def test_the_last_voter_has_an_epoch_on_the_disk_before_its_first_batch() -> None:
+    """Otherwise a power cut leaves a batch that contradicts the epochs, which a lone voter takes for damage."""
+    for seed in range(30):
+        files = MemoryFiles(seed=seed)
+        files.mkdir(HOME)
+        other = Voter(2, UUID(int=78), (Address("CONTROLLER", "localhost", 9094),))
+        both = build_snapshot([], epoch=0, now_ms=0, last_contained_log_timestamp=0, kraft_version=1, voters=ME.with_voter(other))
+        files.write_atomically(f"{HOME}/{snapshot_name(OffsetAndEpoch(0, 0))}", b"".join(both))
+        removed = encoded(Entry(0, 1, VotersChange(ME)), 0)
+        patch_offsets(removed, 0, 0, leader_epoch=1)
+        files.write_atomically(f"{HOME}/{0:020d}.log", bytes(removed))
+        files.write_atomically(f"{HOME}/quorum-state", ElectionState(1, 2).to_json(1))
+        driver, has_begun = a_driver(files, static=False), asyncio.Event()
+        files.hook = partial(note_append, has_begun)
+        await driver.start(Recorder())
+        await has_begun.wait()
+        await driver.abandon()
+        files.hook = None
+        files.crash(Random(seed))
+        again = a_driver(files, static=False)
+        await again.start(Recorder())
+        await again.wait_for_commit(again.log.log_end_offset)
+        await again.stop()
 
 
 @pytest.mark.parametrize(("error", "has_failed"), [(ENOSPC, False), (EIO, True)])

@@ -7,10 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from proof.fleet.counting import Counting
 from proof.fleet.fleet import SHAPES
 from proof.fleet.hunts import HUNTS, HUNTS_IN_PAGE_CACHES, Hunt
 from proof.fleet.life import Life, live
 from proof.fleet.plants import PLANTS, planted
+from proof.transactions.schedules.plants import PLANTS as TRANSACTION_PLANTS
+from proof.transactions.schedules.plants import planted as transaction_planted
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,17 +22,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seeds", type=int, default=20, help="how many")
     parser.add_argument("--shape", choices=[str(one) for one in SHAPES], help="only this one; otherwise the seed chooses")
+    parser.add_argument("--count", action="store_true", help="lives with transactions, too")
     parser.add_argument("--hunt", action="store_true", help="lives that bring rare events together on purpose")
     hunts = sorted({one.__name__.removeprefix("_") for one in (*HUNTS, *HUNTS_IN_PAGE_CACHES)})
     parser.add_argument("--only", choices=hunts, help="hunt, and only in this way")
-    parser.add_argument("--plant", choices=sorted(PLANTS), action="append", help="plant only this fault; may be given several times")
-    parser.add_argument("--plants", action="store_true", help="plant each fault in turn, and tell which seed finds it")
+    parser.add_argument(
+        "--plant", choices=sorted((*PLANTS, *TRANSACTION_PLANTS)), action="append", help="plant only this fault; may be given several times"
+    )
+    parser.add_argument(
+        "--plants", action="store_true", help="plant each fault in turn, with --count those of transactions, and tell which seed finds it"
+    )
     parser.add_argument("--verbose", action="store_true", help="show what the nodes log")
     given = parser.parse_args(arguments)
     shape = next((one for one in SHAPES if str(one) == given.shape), None)
-    kind = partial(Hunt, only=given.only) if given.hunt or given.only else Life
+    kind = Counting if given.count else partial(Hunt, only=given.only) if given.hunt or given.only else Life
     if given.plants or given.plant:
-        return sum(not _found(name, kind, given.first, given.seeds) for name in given.plant or PLANTS)
+        names = given.plant or (TRANSACTION_PLANTS if given.count else PLANTS)
+        return sum(not _found(name, kind, given.first, given.seeds) for name in names)
     done: Counter[str] = Counter()
     shapes: Counter[str] = Counter()
     alive_s: list[float] = []
@@ -55,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _found(name: str, kind: Callable[..., Life], first: int, seeds: int) -> bool:
-    with planted(name):
+    with (planted if name in PLANTS else transaction_planted)(name):
         for number in range(seeds):
             result = live(first + number, kind=kind)
             if result.violations:

@@ -92,6 +92,8 @@ class Client:
 class Producer(Client):
     """A client that sends one batch to one partition at a time, again and again with the same sequence until the batch is acknowledged."""
 
+    kind = "acknowledged"
+
     def __init__(self, fleet: Fleet, number: int) -> None:
         super().__init__(fleet, f"10.0.1.{number + 1}")
         self.number: Final = number
@@ -100,6 +102,9 @@ class Producer(Client):
         self.is_to_end = False
         self._leader = self._epoch = -1
         self._topic_id = UUID(int=0)
+
+    def __repr__(self) -> str:
+        return f"producer {self.number}"
 
     async def run(self) -> None:
         producer = await self._producer_id()
@@ -164,8 +169,11 @@ class Operator(Client):
     unanswered_removals = 0
     """The removals of voters that may still come: they were asked for, and nobody has answered."""
 
-    async def create_topic(self) -> None:
-        wanted = CreatableTopic(name=TOPIC, num_partitions=PARTITIONS, replication_factor=3, assignments=[], configs=[])
+    async def create_topics(self) -> None:
+        await self.create_topic(TOPIC)
+
+    async def create_topic(self, name: str) -> None:
+        wanted = CreatableTopic(name=name, num_partitions=PARTITIONS, replication_factor=3, assignments=[], configs=[])
         while True:
             response = await self.ask(self.anyone(), CreateTopicsRequest(topics=[wanted], timeout_ms=5000))
             if response is not None and response.topics[0].error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
@@ -175,11 +183,15 @@ class Operator(Client):
     async def reassign(self) -> None:
         """Move the replicas of a partition to three brokers, in any order, or cancel a move that goes on."""
         replicas = self.chance.sample(self.fleet.shape.broker_ids, 3)
+        topic = self._some_topic()
         asked = ReassignablePartition(
             partition_index=self.chance.randrange(PARTITIONS), replicas=None if self.chance.random() < 0.2 else replicas
         )
-        request = AlterPartitionReassignmentsRequest(timeout_ms=5000, topics=[ReassignableTopic(name=TOPIC, partitions=[asked])])
+        request = AlterPartitionReassignmentsRequest(timeout_ms=5000, topics=[ReassignableTopic(name=topic, partitions=[asked])])
         await self.ask(self.anyone(), request)
+
+    def _some_topic(self) -> str:
+        return TOPIC
 
     async def elect_preferred(self) -> None:
         wanted = [TopicPartitions(topic=TOPIC, partitions=list(range(PARTITIONS)))]

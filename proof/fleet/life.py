@@ -12,14 +12,16 @@ import random
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from moldau.protocol.records.batch import records_of
+from moldau.storage.log import Log
 from moldau.testing.files import DEFAULT_CAPACITY
-from moldau.testing.loop import SimLoop, Stuck
+from moldau.testing.loop import Machine, SimLoop, Stuck
 from moldau.testing.trace import Trace
+from moldau.types import TopicPartition
 from proof.fleet.clients import PARTITIONS, TOPIC, Operator, Producer
 from proof.fleet.fleet import SHAPES, Fleet, Member, Shape, known_while_starting
 from proof.fleet.watch import Watch, stored
@@ -36,6 +38,16 @@ SLOW_MS: Final = 600
 
 class Violated(Exception):
     """Something went wrong: the rest of the life proves nothing more."""
+
+
+class User(Protocol):
+    """A user of the cluster.  `acknowledged` grows as long as the user gets on; `kind` says what it counts."""
+
+    kind: str
+    is_to_end: bool
+
+    @property
+    def acknowledged(self) -> Sequence[object]: ...
 
 
 class WatchedLoop(SimLoop):
@@ -88,17 +100,19 @@ class Life:
         self.watch: Final = Watch(self.fleet)
         self.result: Final = Result(seed, str(self.fleet.shape))
         self.producers: list[Producer] = []
+        self.working: list[asyncio.Task[None]] = []
         self.wiped: int | None = None
         self.is_chaos = True
         self.between_faults_s: Final = self.chance.choice((0.3, 1.0, 3.0))
-        usual = [self.chance.random() ** 2 for _ in FAULTS]
+        self.faults: Final = self._faults()
+        usual = [self.chance.random() ** 2 for _ in self.faults]
         self.moods: Final = [mood + 0.02 for mood in usual]
         """The weight of each fault.  Each life draws its own, so that a fault that is rare in one life is frequent in another."""
         self._over: asyncio.Future[None] | None = None
         self.fleet.on_wrong = self._wrong
 
     def run(self) -> Result:
-        """Run the life.  Call `live` instead, because the remains of the nodes must be thrown away before anything else runs."""
+        """Run the life.  Call `live` instead, because `bury` must be called before anything else runs."""
         result = self.result
         try:
             with known_while_starting(self.fleet):
@@ -111,12 +125,16 @@ class Life:
         trace = self.loop.trace
         result.digest, result.events, result.looks, result.virtual_s = trace.digest, trace.events, self.watch.looks, self.loop.time()
         result.done["start"] = self.fleet.starts
-        result.done["acknowledged"] = sum(len(one.acknowledged) for one in self.producers)
-        for member in self.fleet.members.values():
-            self.loop.kill(member.machine)
+        for user in self._users():
+            result.done[user.kind] += len(user.acknowledged)
+        return result
+
+    def bury(self) -> None:
+        """Throw away what remains of the nodes and the users."""
+        for machine in self._machines():
+            self.loop.kill(machine)
         self.loop.forget_the_dead()
         self.loop.close()
-        return result
 
     def _wrong(self, text: str) -> None:
         self.result.violations.append(f"at {self.loop.time():.3f} s: {text}")
@@ -137,12 +155,30 @@ class Life:
         self.loop.after_event = self.watch.look
         for node_id in fleet.members:
             fleet.start(node_id)
-        operator = Operator(fleet)
-        await self._within(UP_WITHIN_S, self.loop.start(operator.machine, operator.create_topic()), "no topic could be created")
+        operator = self._new_operator()
+        await self._within(UP_WITHIN_S, self.loop.start(operator.machine, operator.create_topics()), "no topic could be created")
         self.producers = [Producer(fleet, number) for number in range(PRODUCERS)]
-        working = [self.loop.start(one.machine, one.run()) for one in self.producers]
+        self.working = [self.loop.start(one.machine, one.run()) for one in self.producers]
+        self._begin_more_work()
         await self._chaos(operator)
-        await self._heal(working)
+        await self._heal()
+
+    def _new_operator(self) -> Operator:
+        return Operator(self.fleet)
+
+    def _begin_more_work(self) -> None:
+        """Begin the work of users beside the producers."""
+
+    def _faults(self) -> "Sequence[Fault]":
+        return FAULTS
+
+    def _users(self) -> Sequence[User]:
+        """The users that must get on once all is healed."""
+        return self.producers
+
+    def _machines(self) -> list[Machine]:
+        """The machines that still have something to do when the life is over."""
+        return [member.machine for member in self.fleet.members.values()]
 
     async def _within(self, seconds: float, work: "asyncio.Task[Any]", otherwise: str) -> None:
         done, _ = await asyncio.wait([work], timeout=seconds)
@@ -160,7 +196,7 @@ class Life:
             await asyncio.sleep(self.chance.expovariate(1 / self.between_faults_s))
             if self.loop.time() >= until_s:
                 break
-            (fault,) = self.chance.choices(FAULTS, self.moods)
+            (fault,) = self.chance.choices(self.faults, self.moods)
             name = fault.__name__.removeprefix("_")
             self.loop.trace.note(f"fault {name}")
             self.result.done[f"fault: {name}"] += 1
@@ -381,7 +417,7 @@ class Life:
 
     # the end
 
-    async def _heal(self, working: "list[asyncio.Task[None]]") -> None:
+    async def _heal(self) -> None:
         fleet = self.fleet
         self.loop.trace.note("all is healed")
         fleet.network.heal()
@@ -391,23 +427,24 @@ class Life:
                 self._repair(member)
             self._start(member.id)
         healed_s = self.loop.time()
-        before = [len(one.acknowledged) for one in self.producers]
+        users = self._users()
+        before = [len(one.acknowledged) for one in users]
         wrong: str | None = "nobody has looked"
         while wrong is not None:
             await asyncio.sleep(BETWEEN_LOOKS_S)
             self._start_those_that_gave_up()
-            stuck = [one.number for one, count in zip(self.producers, before, strict=True) if len(one.acknowledged) <= count]
+            stuck = [one for one, count in zip(users, before, strict=True) if len(one.acknowledged) <= count]
             if self.watch.is_given_up():
                 self.result.done["over: a partition is offline because its last leader lost its disk"] += 1
                 return
-            wrong = f"producers {stuck} get nothing acknowledged: {self.watch.unequal()}" if stuck else self._out_of_sync()
+            wrong = f"{stuck} get nothing acknowledged: {self.watch.unequal()}" if stuck else self._out_of_sync()
             if wrong is not None and self.loop.time() > healed_s + ALIVE_WITHIN_S:
                 self._wrong(f"not alive {ALIVE_WITHIN_S:.0f} s after all was healed: {wrong}")
                 raise Violated
         self.result.alive_s = self.loop.time() - healed_s
-        for producer in self.producers:
-            producer.is_to_end = True
-        await self._within(ALIVE_WITHIN_S, self.loop.create_task(_all(working)), "the producers could not end")
+        for user in users:
+            user.is_to_end = True
+        await self._within(ALIVE_WITHIN_S, self.loop.create_task(_all(self.working)), "the users could not end")
         await self._until_equal()
         self._check_records()
 
@@ -447,16 +484,20 @@ class Life:
                     self._wrong(f"records of producer {producer.number} are doubled or out of order: {mine}")
 
     def _values(self, number: int) -> list[tuple[int, int]]:
+        log = self._log_of(TopicPartition(TOPIC, number))
+        found = []
+        for batch in stored(log, log.log_start_offset, log.high_watermark):
+            found += [(one.offset, int(bytes(one.value or b"").rstrip(b"\0"))) for one in records_of(memoryview(batch.content))]
+        return found
+
+    def _log_of(self, topic_partition: TopicPartition) -> Log:
+        """The log of the leader; there is one once all replicas are equal."""
         for member in self.fleet.brokers:
             assert member.broker is not None
-            partition = member.broker.replicas.hosted.get((TOPIC, number))
+            partition = member.broker.replicas.hosted.get(topic_partition)
             if partition is not None and partition.is_leader:
-                log = partition.log
-                found = []
-                for batch in stored(log, log.log_start_offset, log.high_watermark):
-                    found += [(one.offset, int(bytes(one.value or b"").rstrip(b"\0"))) for one in records_of(memoryview(batch.content))]
-                return found
-        return []
+                return partition.log
+        raise AssertionError(f"nobody leads {topic_partition}")
 
 
 async def _all(work: "list[asyncio.Task[None]]") -> None:
@@ -477,8 +518,11 @@ def live(
         logging.disable()  # nodes that are killed over and over log thousands of lines
     try:
         with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
-            result = kind(seed, shape=shape, chaos_s=chaos_s).run()
+            life = kind(seed, shape=shape, chaos_s=chaos_s)
+            result = life.run()
             sys.unraisablehook = lambda _: None
+            life.bury()
+            del life
             gc.collect()
         return result
     finally:
@@ -489,7 +533,7 @@ def live(
             gc.enable()
 
 
-Fault = Callable[[Life], Awaitable[None]]
+Fault = Callable[[Any], Awaitable[None]]
 FAULTS: Final[tuple[Fault, ...]] = (
     Life._kill,
     Life._power,

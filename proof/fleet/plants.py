@@ -30,8 +30,8 @@ Build = partition_change._Build
 
 
 def _left_without_loss(leave: Callable[..., Any]) -> Callable[..., Any]:
-    def patched(image: MetadataImage, schema: Any, broker_id: int, *, lost_its_log: bool = False) -> Any:
-        return leave(image, schema, broker_id)
+    def patched(image: MetadataImage, schema: Any, broker_id: int, *, lost_its_log: bool = False, lost_a_directory: bool = False) -> Any:
+        return leave(image, schema, broker_id, lost_a_directory=lost_a_directory)
 
     return patched
 
@@ -57,6 +57,12 @@ def _of_any_life(refusal: Callable[..., ErrorCode]) -> Callable[..., ErrorCode]:
 
 def _whoever_lives(self: Any, replica: int) -> bool:
     return bool(self.change.may_lead(replica))
+
+
+def _eligible_wherever(self: Any) -> None:
+    is_enough = len(self.isr) >= self.change.min_insync_replicas
+    gone = {*self.isr, *self.change.lost_their_log}
+    self.elr = () if is_enough else tuple(sorted({*self.before.elr, *self.before.isr} - gone))
 
 
 def _complete_at_once(self: Any) -> None:
@@ -135,6 +141,10 @@ PLANTS: Final[dict[str, tuple[str, Callable[[], Patch]]]] = {
     "unclean-stop-unnoticed": (
         "a broker that stopped uncleanly stays eligible (KIP-966)",
         lambda: patch.object(brokers, "leave", _left_without_loss(departures.leave)),
+    ),
+    "eligible-wherever": (
+        "a replica that is moved away stays eligible, as with Kafka 4.3.1",
+        lambda: patch.object(Build, "_find_eligible", _eligible_wherever),
     ),
     "fenced-stay-in-sync": (
         "a fenced broker stays in the in-sync sets and goes on leading",

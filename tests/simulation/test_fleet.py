@@ -1,16 +1,20 @@
 """Clusters of several real nodes under faults, from seeds; `python -m proof.fleet --seeds 1000` runs more and longer lives."""
 
 import os
+from collections import Counter
 from functools import partial
 
 import pytest
 
+from proof.fleet.counting import Counting
 from proof.fleet.fleet import SHAPES
 from proof.fleet.hunts import Hunt
 from proof.fleet.life import FAULTS, Result, live
 from proof.fleet.plants import planted
+from proof.transactions.schedules.plants import planted as transaction_planted
 
 SEEDS = int(os.environ.get("MOLDAU_FLEET_SEEDS", "200"))
+COUNTING_SEEDS = SEEDS // 8
 CHAOS_S = 6.0
 """Shorter than by hand, so that more lives fit into the time that tests have."""
 AT_A_TIME = 25
@@ -52,6 +56,23 @@ def test_a_planted_fault_is_found(plant: str) -> None:
     """docs/reliability/simulation.md says how many lives each fault takes."""
     with planted(plant):
         assert any(live(seed).violations for seed in range(3))
+
+
+@pytest.mark.parametrize("first", range(0, COUNTING_SEEDS, AT_A_TIME))
+def test_transactions_count_once(first: int) -> None:
+    done: Counter[str] = Counter()
+    for seed in range(first, min(first + AT_A_TIME, COUNTING_SEEDS)):
+        result = live(seed, kind=Counting, chaos_s=CHAOS_S)
+        assert not result.violations, f"seed {seed} ({result.shape}): {result.violations}"
+        done += result.done
+    assert done["counted"] > 5 * AT_A_TIME, "too little happened to prove anything"
+    assert {"fault: counter_dies", "fault: counter_succeeds"} <= set(done)
+
+
+def test_a_planted_fault_of_transactions_is_found() -> None:
+    assert not live(0, kind=Counting).violations
+    with transaction_planted("aborted-offsets-count"):
+        assert any(live(seed, kind=Counting).violations for seed in range(3))
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,12 @@ class Epoch(NamedTuple):
     """A text that only this micro-batch has."""
 
 
-def epoch_for(cluster: BlockingCluster, transactional_id: str, *, timeout_ms: int) -> Epoch:
-    """A new epoch, unless the newest one was passed on and is unused.  Errors: KafkaError, OSError."""
-    cluster_id = cluster.retrying(lambda: cluster.refresh([])).cluster_id or ""
+def epoch_for(cluster: BlockingCluster, cluster_id: str, transactional_id: str, *, timeout_ms: int) -> Epoch:
+    """A new epoch, unless the newest one was passed on and is unused.  Errors: KafkaError, OSError.
+
+    `cluster_id`: the answer of this micro-batch's plan, since another cluster may be at the same addresses by now; empty where brokers
+    do not tell it.
+    """
     token = uuid4().hex
     note = _taken(cluster_id, transactional_id, token)
     producer = None if note is None else _resumed(cluster, transactional_id, note, timeout_ms)

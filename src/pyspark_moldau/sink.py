@@ -194,14 +194,18 @@ class _Writer:
 
     def _begin(self) -> Plan:
         cluster, transactional_id = self.cluster, self.transactional_id()
-        epoch = self._epoch(transactional_id)
+        if self.topic is None:
+            counts = {}
+            cluster.retrying(lambda: cluster.refresh([]))
+        else:
+            counts = {self.topic: partition_count(cluster, self.topic)}
+        epoch = self._epoch(cluster.view.cluster_id or "", transactional_id)
         producer = epoch.producer
         # The marker is read only now: the transaction before has ended one way or the other, so the marker is the last word.
         try:
             marker = self._marker(transactional_id)
         except KafkaError as error:
             raise explained(error, transactional_id) from error
-        counts = {} if self.topic is None else {self.topic: partition_count(cluster, self.topic)}
         added: set[TopicPartition] = set()
         if producer.transaction_version < ADDS_PARTITIONS_ITSELF:
             added = {TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)}
@@ -214,10 +218,10 @@ class _Writer:
             return NOWHERE
         return make(transactional_id, token)
 
-    def _epoch(self, transactional_id: str) -> Epoch:
+    def _epoch(self, cluster_id: str, transactional_id: str) -> Epoch:
         timeout_ms = self.options.get("kafka.transaction.timeout.ms", DEFAULT_TRANSACTION_TIMEOUT_MS)
         try:
-            return epoch_for(self.cluster, transactional_id, timeout_ms=timeout_ms)
+            return epoch_for(self.cluster, cluster_id, transactional_id, timeout_ms=timeout_ms)
         except KafkaError as error:
             if error.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT:
                 reason = f"{timeout_ms} ms are more than the broker's transaction.max.timeout.ms: give less"

@@ -68,7 +68,7 @@ async def run(options: WorkerOptions, on_ready: Callable[[Herder], None], connec
             stopping = loop.create_task(ended.wait(), name="until told to stop")
             for one in connectors or ():
                 await _create(requests, one)
-            herder.has_begun()
+            herder.connectors_created()
             on_ready(herder)
             await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
             if serving.done() and not ended.is_set():

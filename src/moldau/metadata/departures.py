@@ -69,11 +69,13 @@ def leave(
     With `lost_a_directory` its replicas whose directory is not known yet count as lost, until the broker tells where they are.
     """
 
-    def concerns(partition: PartitionRegistration) -> bool:
-        may_be_lost = lost_a_directory and partition.directory_of(broker_id) == DIRECTORY_UNASSIGNED
-        return may_be_lost or broker_id in partition.isr or (lost_its_log and broker_id in partition.elr)
+    def may_be_lost(partition: PartitionRegistration) -> bool:
+        return lost_a_directory and partition.directory_of(broker_id) == DIRECTORY_UNASSIGNED
 
-    return _leave(image, schema, broker_id, concerns, lost_its_log=lost_its_log, lost_a_directory=lost_a_directory)
+    def concerns(partition: PartitionRegistration) -> bool:
+        return may_be_lost(partition) or broker_id in partition.isr or (lost_its_log and broker_id in partition.elr)
+
+    return _leave(image, schema, broker_id, concerns, may_be_lost, lost_its_log=lost_its_log)
 
 
 def leave_directories(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistration, offline: list[UUID]) -> Piece:
@@ -87,7 +89,7 @@ def leave_directories(image: MetadataImage, schema: ConfigSchema, broker: Broker
             return False
         return broker.id in partition.isr or partition.is_reassigning or not may_lead(image, partition)(partition.leader)
 
-    left = _leave(image, schema, broker.id, concerns)
+    left = _leave(image, schema, broker.id, concerns, lambda _: False)
     if left.is_complete:
         online = [one for one in broker.log_dirs if one not in newly]
         left.records.append(BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=online))
@@ -99,9 +101,9 @@ def _leave(
     schema: ConfigSchema,
     broker_id: int,
     concerns: Callable[[PartitionRegistration], bool],
+    may_be_lost: Callable[[PartitionRegistration], bool],
     *,
     lost_its_log: bool = False,
-    lost_a_directory: bool = False,
 ) -> Piece:
     def is_active(one: int) -> bool:
         return one != broker_id and image.is_active(one)
@@ -110,13 +112,13 @@ def _leave(
     for topic, number in partitions_of(image, concerns):
         if len(records) == PIECE:
             return Piece(records, is_complete=False)
-        may_be_lost = lost_a_directory and topic.partitions[number].directory_of(broker_id) == DIRECTORY_UNASSIGNED
-        if not may_be_lost and _has_left(image, schema, broker_id, topic, number):
+        is_lost = may_be_lost(topic.partitions[number])
+        if not is_lost and _has_left(image, schema, broker_id, topic, number):
             continue
         change = change_of(image, schema, topic, number, is_active=is_active)
         change.isr = [one for one in change.partition.isr if one != broker_id]
         change.lost_their_log = (broker_id,) if lost_its_log else ()
-        if may_be_lost:
+        if is_lost:
             change.new_directories = {broker_id: DIRECTORY_LOST}
         record = change.record()
         if record is not None:

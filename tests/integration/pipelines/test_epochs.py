@@ -1,18 +1,22 @@
 """A micro-batch takes the epoch of the one before only if that epoch was passed on, is unused and nobody took the next."""
 
+import pickle
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
 import pytest
+from pyspark.sql.types import StringType, StructType
 
 from moldau.clients.blocking.cluster import BlockingCluster
 from moldau.clients.blocking.transactions import OffsetMark, add_offset, begin, end
 from moldau.clients.cluster import parse_bootstrap
+from moldau.clients.view import ClusterView
 from moldau.pipelines.topics import create_topics
 from proof.pipelines.bare import Hand
+from pyspark_moldau import DefaultSource
 from pyspark_moldau.epochs import Epoch, epoch_for, pass_on
 
 pytestmark = pytest.mark.slow
@@ -28,7 +32,8 @@ def cluster(either_bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def planned(cluster: BlockingCluster, name: str, timeout_ms: int = TIMEOUT_MS) -> Epoch:
-    return epoch_for(cluster, name, timeout_ms=timeout_ms)
+    cluster_id = cluster.retrying(lambda: cluster.refresh([])).cluster_id or ""
+    return epoch_for(cluster, cluster_id, name, timeout_ms=timeout_ms)
 
 
 def planned_elsewhere(bootstrap: str, name: str) -> Epoch:
@@ -125,3 +130,25 @@ def test_a_folder_that_others_can_write_to_is_not_believed(cluster: BlockingClus
     (folder,) = tmp_path.iterdir()
     folder.chmod(0o777)
     assert planned(cluster, prefix).producer != first.producer
+
+
+def test_a_plan_asks_for_the_cluster_and_its_topic_at_once(
+    either_bootstrap: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    topic, asked, refresh = prefix + "t", [], BlockingCluster.refresh
+
+    def counted(cluster: BlockingCluster, topics: Collection[str] | None = None, *, creates: bool = False) -> ClusterView:
+        asked.append(topics)
+        return refresh(cluster, topics, creates=creates)
+
+    create_topics(either_bootstrap, {topic: {}}, partitions=1)
+    monkeypatch.setattr(BlockingCluster, "refresh", counted)
+    options = {"kafka.bootstrap.servers": either_bootstrap, "topic": topic, "sinkId": prefix}
+    writer = DefaultSource(options).streamWriter(StructType().add("value", StringType()), overwrite=False)
+    try:
+        pickle.dumps(writer)  # as Spark does once there are tasks
+    finally:
+        writer.cluster.close()
+    assert asked == [[topic]]
+    assert writer.plan.epoch.cluster_id

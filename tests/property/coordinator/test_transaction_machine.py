@@ -146,8 +146,7 @@ class TransactionsUnderFire(RuleBasedStateMachine):
         sent = [each for each in self.desk.sent if isinstance(each, Markers)]
         if sent:
             markers = sent[-1] if latest else sent[0]
-            who = ProducerIdAndEpoch(markers.producer_id, markers.producer_epoch)
-            self.ask(lambda _, now_ms: self.desk.machine.markers_written(markers.transactional_id, who, now_ms))
+            self.ask(lambda _, now_ms: self.desk.machine.markers_written(markers.transactional_id, markers.producer, now_ms))
 
     @rule(elapsed_ms=st.sampled_from([100, 11_000, TIMEOUT_MS + 11_000]))
     def time_passes(self, elapsed_ms: int) -> None:
@@ -232,14 +231,14 @@ class TransactionsUnderFire(RuleBasedStateMachine):
     def markers_go_out_for_what_is_committed(self) -> None:
         committed = self.desk.log.entries[: self.desk.log.committed_offset]
         decided = {
-            (told.producer_id, told.producer_epoch, told.state is TransactionState.PREPARE_COMMIT)
+            (told.producer, told.state is TransactionState.PREPARE_COMMIT)
             for entry, _ in committed
             if isinstance(entry, CoordinatorRecord) and entry.value is not None
             for told in [read_record(entry.key, entry.value)]
             if told.state in COMPLETION
         }
         for markers in self.desk.sent:
-            assert (markers.producer_id, markers.producer_epoch, markers.is_commit) in decided
+            assert (markers.producer, markers.is_commit) in decided
 
     @invariant()
     def one_transaction_of_version_2_has_one_end(self) -> None:

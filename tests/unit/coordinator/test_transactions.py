@@ -72,8 +72,7 @@ class Producer:
         """The leaders acknowledged every marker sent last."""
         markers = self.desk.sent[-1]
         assert isinstance(markers, Markers)
-        who = ProducerIdAndEpoch(markers.producer_id, markers.producer_epoch)
-        self.desk.ask(lambda _, now_ms: self.desk.machine.markers_written("copier", who, now_ms))
+        self.desk.ask(lambda _, now_ms: self.desk.machine.markers_written("copier", markers.producer, now_ms))
         return markers
 
     def wear_out(self) -> None:
@@ -93,7 +92,7 @@ def test_a_transaction_of_version_1_keeps_its_epoch() -> None:
     answer = producer.end(committed=True, version=V1)
     assert (answer.error_code, producer.state) == (ErrorCode.NONE, TransactionState.PREPARE_COMMIT)
     markers = producer.write_markers()
-    assert (markers.is_commit, markers.partitions, markers.producer_epoch) == (True, {ORDERS, PAYMENTS}, 0)
+    assert (markers.is_commit, markers.partitions, markers.producer.epoch) == (True, {ORDERS, PAYMENTS}, 0)
     assert producer.state is TransactionState.COMPLETE_COMMIT
 
 
@@ -103,7 +102,7 @@ def test_a_transaction_of_version_2_moves_on_to_the_next_epoch() -> None:
     producer.add(ORDERS)
     answer = producer.end(committed=True, version=V2)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (ErrorCode.NONE, 1000, 1)
-    assert producer.write_markers().producer_epoch == 1
+    assert producer.write_markers().producer.epoch == 1
     assert producer.add(ORDERS) is ErrorCode.PRODUCER_FENCED
     assert producer.add(ORDERS, identity=ProducerIdAndEpoch(1000, 1)) is ErrorCode.NONE
 
@@ -233,7 +232,7 @@ def test_a_new_producer_fences_the_old_and_aborts_what_it_left_open() -> None:
     assert producer.ask_init().error_code == ErrorCode.CONCURRENT_TRANSACTIONS
     assert producer.ask_init().error_code == ErrorCode.CONCURRENT_TRANSACTIONS
     markers = producer.write_markers()
-    assert (markers.is_commit, markers.producer_epoch) == (False, 1)
+    assert (markers.is_commit, markers.producer.epoch) == (False, 1)
     assert producer.init() == (1000, 2)
     assert producer.add(ORDERS, identity=old) is ErrorCode.PRODUCER_FENCED
 
@@ -296,7 +295,7 @@ def test_a_transaction_at_the_last_epoch_ends_with_a_new_id() -> None:
     producer.add(ORDERS)
     answer = producer.end(committed=True, version=V2)
     assert (answer.producer_id, answer.producer_epoch) == (1001, 0)
-    assert producer.write_markers().producer_id == 1000
+    assert producer.write_markers().producer.producer_id == 1000
     assert producer.end(committed=True, version=V2) == answer
     producer.identity = ProducerIdAndEpoch(1001, 0)
     assert producer.add(ORDERS) is ErrorCode.NONE

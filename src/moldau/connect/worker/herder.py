@@ -60,7 +60,7 @@ class Herder:
         self.offsets: Final = OffsetState()
         self.member_id = ""
         self.assignment: Assignment | None = None
-        self._has_begun = not storage.is_alone
+        self._are_connectors_created = not storage.is_alone
         self.urls: Mapping[str, str] = {}
         """On the leader: the members' URLs."""
         self.owners: Mapping[TaskId, str] = {}
@@ -100,11 +100,11 @@ class Herder:
 
     @property
     def is_ready(self) -> bool:
-        return self._has_begun and self.assignment is not None
+        return self._are_connectors_created and self.assignment is not None
 
-    def has_begun(self) -> None:
+    def connectors_created(self) -> None:
         """Tell that the connectors exist that a worker alone begins with."""
-        self._has_begun = True
+        self._are_connectors_created = True
 
     async def close(self) -> None:
         """Tasks end with their work committed, then the worker leaves its group, so that others go on at once."""

@@ -37,8 +37,7 @@ class Markers:
     """The markers that the leaders of `partitions` are to write."""
 
     transactional_id: str
-    producer_id: int
-    producer_epoch: int
+    producer: ProducerIdAndEpoch
     is_commit: bool
     partitions: frozenset[TopicPartition]
     client_version: int
@@ -254,19 +253,13 @@ class TransactionMachine:
             return _refuse_end(token, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         ended = transaction.ended(is_commit=is_commit, client_version=client_version, next_producer_id=next_producer_id, now_ms=now_ms)
         if client_version >= EPOCH_BUMP_SINCE:
-            asker = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
-            self._note_continued(transaction.transactional_id, asker)
+            self._continued[transaction.transactional_id] = transaction.producer
         return Outcome([ended.record()], [Reply(token, _end_succeeded(ended))], sends=[_markers_of(ended)])
 
     def markers_written(self, transactional_id: str, producer: ProducerIdAndEpoch, now_ms: int) -> Outcome:
         """Note that every marker of that end is acknowledged."""
         transaction = self.transactions.get(transactional_id)
-        is_of_this_end = (
-            transaction is not None
-            and transaction.state in COMPLETION
-            and (transaction.producer_id, transaction.producer_epoch) == producer
-        )
-        if transaction is None or not is_of_this_end:
+        if transaction is None or transaction.state not in COMPLETION or transaction.producer != producer:
             return Outcome()
         return Outcome([transaction.completed(now_ms).record()])
 
@@ -296,7 +289,7 @@ class TransactionMachine:
         version 2 may ask for the raised epoch by the one that it had, until another one asks for an epoch.
         """
         if transaction.bumps_epoch and not transaction.is_epoch_exhausted:
-            self._note_continued(transaction.transactional_id, ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch))
+            self._continued[transaction.transactional_id] = transaction.producer
         fenced = replace(transaction, producer_epoch=min(transaction.producer_epoch, LAST_EPOCH) + 1)
         ended = fenced.ended(is_commit=False, client_version=0, next_producer_id=NO_PRODUCER_ID, now_ms=now_ms)
         return Outcome([ended.record()], sends=[_markers_of(ended)])
@@ -376,8 +369,7 @@ def _was_ended_by(transaction: Transaction, producer: ProducerIdAndEpoch) -> boo
 def _markers_of(transaction: Transaction) -> Markers:
     return Markers(
         transactional_id=transaction.transactional_id,
-        producer_id=transaction.producer_id,
-        producer_epoch=transaction.producer_epoch,
+        producer=transaction.producer,
         is_commit=transaction.state is TransactionState.PREPARE_COMMIT,
         partitions=transaction.partitions,
         client_version=transaction.client_version,

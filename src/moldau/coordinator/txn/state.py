@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
-from moldau.coordinator.outcome import CoordinatorRecord
+from moldau.coordinator.outcome import CoordinatorRecord, ProducerIdAndEpoch
 from moldau.coordinator.txn.records import PartitionsSchema, TransactionLogKey, TransactionLogValue
 from moldau.types import NO_PRODUCER_ID, TopicPartition
 
@@ -84,6 +84,10 @@ class Transaction:
     updated_ms: int = -1
     client_version: int = 0
     """The transaction.version of the client, by its last request; 0 after an end that the coordinator decided."""
+
+    @property
+    def producer(self) -> ProducerIdAndEpoch:
+        return ProducerIdAndEpoch(self.producer_id, self.producer_epoch)
 
     @property
     def is_epoch_exhausted(self) -> bool:

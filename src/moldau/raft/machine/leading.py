@@ -14,7 +14,6 @@ from moldau.raft.machine.reconfiguration import Reconfiguration, rekeyed
 from moldau.raft.machine.replica_state import Parked, ReplicaState
 from moldau.raft.messages import (
     AddVoter,
-    AskVersions,
     BeginEpoch,
     ChangeAnswer,
     EpochAnswer,
@@ -26,7 +25,7 @@ from moldau.raft.messages import (
     UpdateVoter,
 )
 from moldau.raft.roles import NEVER, Leader, Replica, Resigned, Role
-from moldau.raft.voters import KRAFT_VERSIONS, HostPort, ReplicaKey, Voter
+from moldau.raft.voters import KRAFT_VERSIONS, ReplicaKey, Voter
 
 CHECK_QUORUM_FACTOR: Final = 1.5
 """A leader resigns when no majority has fetched for this many fetch time-outs."""
@@ -43,7 +42,7 @@ class Leading(ReplicaState):
     @cached_property
     def changes(self) -> Reconfiguration:
         """The changes of voters."""
-        return Reconfiguration(self)
+        return Reconfiguration(self, self._append_voters)
 
     def _become(self, role: Role, now_ms: int) -> None:
         if isinstance(self.role, Leader):
@@ -294,15 +293,10 @@ class Leading(ReplicaState):
         """A voter's entry for this replica as it is now."""
         return Voter(self.me.id, self.me.directory_id, self.addresses or voter.addresses, *KRAFT_VERSIONS)
 
-    def append_voters(self, change: VotersChange, now_ms: int) -> None:
-        """Append other voters, which are in force at once."""
+    def _append_voters(self, change: VotersChange, now_ms: int) -> None:
         role = self.role
         assert isinstance(role, Leader)
         self._append(change)
         role.replicas = rekeyed(role.replicas, self.voters)
         role.heard.clear()
         role.quorum_deadline_ms = self._quorum_deadline(now_ms)
-
-    def ask_versions(self, line: int, at: HostPort, now_ms: int) -> None:
-        self._lines.pop((line, AskVersions), None)
-        self._send(line, AskVersions(), now_ms, at)

@@ -9,17 +9,16 @@ overlap.  In kraft.version 0 the voters come from the options.  It can become 1 
 Source: AddVoterHandler, RemoveVoterHandler, UpdateVoterHandler, KafkaRaftClient.upgradeKRaftVersion; KIP-853.  Part of `leading.py`.
 """
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from moldau.errors import ErrorCode
 from moldau.raft.events import Reply, VotersChange
+from moldau.raft.machine.replica_state import ReplicaState
 from moldau.raft.messages import AddVoter, ChangeAnswer, RemoveVoter, UpdateVoter, VersionsAnswer
 from moldau.raft.roles import NEVER, Leader, Replica
 from moldau.raft.voters import ReplicaKey, Voter, VoterSet
 from moldau.types import ZERO_UUID
-
-if TYPE_CHECKING:
-    from moldau.raft.machine.leading import Leading
 
 CAUGHT_UP_WITHIN_MS: Final = 3_600_000
 """A replica that has caught up within this time may vote."""
@@ -42,11 +41,13 @@ class Change(NamedTuple):
 class Reconfiguration:
     """A leader's changes of its voters.  They are forgotten when it leads no more."""
 
-    def __init__(self, node: "Leading") -> None:
+    def __init__(self, node: ReplicaState, append_voters: Callable[[VotersChange, int], None]) -> None:
+        """`append_voters` appends other voters, which are in force at once; its second argument is the present time in ms."""
         self.change: Change | None = None
         self.told: dict[int, Voter] = {}
         """The voters that have told their id and address, in kraft.version 0."""
         self._node: Final = node
+        self._append_voters: Final = append_voters
 
     @property
     def due_ms(self) -> int:
@@ -190,7 +191,7 @@ class Reconfiguration:
         node = self._node
         token = change.token
         offset = node.end_offset
-        node.append_voters(VotersChange(voters, kraft_version), now_ms)
+        self._append_voters(VotersChange(voters, kraft_version), now_ms)
         if change.is_answered_at_once and token is not None:
             node.reply(Reply(token, ChangeAnswer(ErrorCode.NONE)))
             token = None

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from moldau.errors import ErrorCode
 from moldau.raft.events import Chance, Ready, Reply, Send, Timeouts
 from moldau.raft.history import LogHistory
-from moldau.raft.messages import Fetch, RaftRequest
+from moldau.raft.messages import AskVersions, Fetch, RaftRequest
 from moldau.raft.roles import ALLOWED, NEVER, Candidate, ElectionState, Follower, Leader, Prospective, Resigned, Role, Unattached
 from moldau.raft.voters import Address, HostPort, ReplicaKey, VoterSet
 from moldau.types import NO_LEADER, OffsetAndEpoch
@@ -266,6 +266,11 @@ class ReplicaState:
 
     def reply(self, reply: Reply) -> None:
         self._ready.replies.append(reply)
+
+    def ask_versions(self, line: int, at: HostPort, now_ms: int) -> None:
+        """Ask the replica at an address, not yet a voter, for its versions; an earlier question on that line is forgotten."""
+        self._lines.pop((line, AskVersions), None)
+        self._send(line, AskVersions(), now_ms, at)
 
     def _may_ask(self, to: int, kind: type, now_ms: int) -> bool:
         """Whether a request of this kind may leave now: most events find one under way, and need not make another."""

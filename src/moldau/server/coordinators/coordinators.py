@@ -235,10 +235,8 @@ class Coordinators:
         return topic is not None and topic_partition.partition < topic.partition_count
 
     def _send_markers(self, shard: Shard[TransactionMachine], markers: Markers) -> None:
-        producer = ProducerIdAndEpoch(markers.producer_id, markers.producer_epoch)
-
         def complete() -> None:
-            self.transactions.run(shard, lambda now_ms: shard.machine.markers_written(markers.transactional_id, producer, now_ms))
+            self.transactions.run(shard, lambda now_ms: shard.machine.markers_written(markers.transactional_id, markers.producer, now_ms))
             self.completions.completed(markers.transactional_id)
 
         self.markers.send(

@@ -78,7 +78,7 @@ class MarkerWriter:
             try:
                 codes = await self._write_once(waiting, markers, coordinator_epoch)
             except Exception:  # the transaction must end: the producer's next transaction waits for that
-                LOG.exception("a mistake of ours, while markers of producer %d are written", markers.producer_id)
+                LOG.exception("a mistake of ours, while markers of producer %d are written", markers.producer.producer_id)
                 codes = {}
             waiting = [partition for partition in waiting if codes.get(partition) not in SETTLED]
             if waiting:
@@ -106,8 +106,8 @@ class MarkerWriter:
         for topic, index in partitions:
             topics.setdefault(topic, []).append(index)
         marker = WritableTxnMarker(
-            producer_id=markers.producer_id,
-            producer_epoch=markers.producer_epoch,
+            producer_id=markers.producer.producer_id,
+            producer_epoch=markers.producer.epoch,
             transaction_result=markers.is_commit,
             topics=[WritableTxnMarkerTopic(name=name, partition_indexes=indexes) for name, indexes in topics.items()],
             coordinator_epoch=coordinator_epoch,
@@ -116,7 +116,7 @@ class MarkerWriter:
         try:
             response = await self._brokers.ask(broker_id, WriteTxnMarkersRequest(markers=[marker]))
         except (OSError, KafkaError) as error:
-            LOG.info("broker %d has no markers of producer %d yet: %s", broker_id, markers.producer_id, error)
+            LOG.info("broker %d has no markers of producer %d yet: %s", broker_id, markers.producer.producer_id, error)
             return {}
         return {
             TopicPartition(topic.name, each.partition_index): ErrorCode.of(each.error_code)
@@ -133,7 +133,7 @@ class MarkerWriter:
         done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
         code = self.append(
             partition,
-            ProducerIdAndEpoch(markers.producer_id, markers.producer_epoch),
+            markers.producer,
             is_commit=markers.is_commit,
             coordinator_epoch=coordinator_epoch,
             transaction_version=markers.client_version,

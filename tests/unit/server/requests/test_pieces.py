@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from moldau.coordinator.outcome import ProducerIdAndEpoch
 from moldau.coordinator.txn.coordinator import Markers
 from moldau.errors import ErrorCode
 from moldau.metadata.config_schema import ConfigSchema
@@ -167,7 +168,11 @@ async def test_markers_of_a_transaction_of_many_partitions(harness: Any) -> None
     logs = [harness.lead("t", index).log for index in range(MANY)]
     done: list[bool] = []
     markers = Markers(
-        "tx", 1, 0, is_commit=True, partitions=frozenset(TopicPartition("t", index) for index in range(MANY)), client_version=0
+        "tx",
+        ProducerIdAndEpoch(1, 0),
+        is_commit=True,
+        partitions=frozenset(TopicPartition("t", index) for index in range(MANY)),
+        client_version=0,
     )
     harness.broker.coordinators.markers.send(markers, 0, is_wanted=lambda: True, on_done=lambda: done.append(True))
     for _ in range(MANY // 2):

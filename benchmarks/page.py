@@ -8,7 +8,7 @@ from string import Template
 from typing import Any, Final
 
 from benchmarks import report
-from benchmarks.published import PUBLISHED, read, told
+from benchmarks.published import PUBLISHED, read, series, told
 from benchmarks.python_clients import CASES, CLIENTS, OURS
 from benchmarks.scenarios import SCENARIOS
 
@@ -69,11 +69,6 @@ def clients(folder: Path) -> str:
         latencies = [[f"{label} of 1,000 a second", *cells] for label, cells in _latencies(results)]
         parts.append(table([["", "ours", *CLIENTS[1:]], *latencies]))
     return "\n\n".join(parts)
-
-
-def series(results: Mapping[str, Any], case: str, client: str, metric: str) -> list[float]:
-    """A client's figure of each round that has one."""
-    return [numbers[metric] for numbers in results[case].get(client, ()) if metric in numbers]
 
 
 def _case_rows(results: Mapping[str, Any], metric: str, cell: Callable[[Mapping[str, Any], str, str, str], str]) -> list[list[str]]:

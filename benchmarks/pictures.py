@@ -10,8 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks import report
-from benchmarks.page import series
-from benchmarks.published import read
+from benchmarks.published import read, series
 from benchmarks.python_clients import CASES, CLIENTS, OURS, SPEED
 from benchmarks.scenarios import SCENARIOS
 

@@ -45,6 +45,11 @@ def read(name: str, folder: Path = PUBLISHED) -> dict[str, Any] | None:
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
+def series(results: Mapping[str, Any], case: str, client: str, metric: str) -> list[float]:
+    """A client's figure of each round that has one."""
+    return [numbers[metric] for numbers in results[case].get(client, ()) if metric in numbers]
+
+
 def told(found: Mapping[str, Any]) -> str:
     """One sentence about a machine."""
     packages = ", ".join(f"{name} {number}" for name, number in found["packages"].items())

@@ -19,7 +19,8 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from moldau.types import NO_LEADER
-from proof.replication.schedules import Broker, Schedule, Violation
+from proof.replication.broker import Broker
+from proof.replication.schedules import Schedule, Violation
 
 REPLICAS: Final = (1, 2, 3)
 SETTLED_WITHIN: Final = 60

@@ -5,16 +5,13 @@ promises themselves.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from moldau.errors import ErrorCode
 from moldau.protocol.records.batch import read_header, records_of
 from moldau.storage.epochs import EpochEntry
 from moldau.storage.log import Log
-
-if TYPE_CHECKING:
-    from proof.replication.schedules import Broker
-
+from proof.replication.broker import Broker
 
 LOOKED_AT: Final = 8
 """The number of records at the end of a log that are compared before and after a truncation."""
@@ -48,19 +45,19 @@ def end_of(log: Log) -> list[tuple[int, bytes | None]]:
     ]
 
 
-def is_everywhere(brokers: "Mapping[int, Broker]", isr: Sequence[int], offset: int, value: bytes) -> str | None:
+def is_everywhere(brokers: Mapping[int, Broker], isr: Sequence[int], offset: int, value: bytes) -> str | None:
     """Check that every acknowledged record is in the log of each replica that the controller counts as in sync."""
     without = [each for each in isr if brokers[each].is_up and value_at(brokers[each].log, offset) != value]
     return f"{value!r} at {offset} is acknowledged, and {without} of the in-sync {isr} do not have it" if without else None
 
 
-def may_join(joiner: "Broker", acknowledged: Mapping[int, bytes]) -> str | None:
+def may_join(joiner: Broker, acknowledged: Mapping[int, bytes]) -> str | None:
     """Check that a replica that becomes in sync has every acknowledged record."""
     missing = [offset for offset, value in acknowledged.items() if value_at(joiner.log, offset) != value]
     return f"{joiner.id} becomes in sync without what was acknowledged at {missing[:3]}" if missing else None
 
 
-def believes_rightly(leader: "Broker", brokers: "Mapping[int, Broker]") -> str | None:
+def believes_rightly(leader: Broker, brokers: Mapping[int, Broker]) -> str | None:
     """Check that a follower has the records that its leader counts, as the leader has them."""
     for broker_id, state in leader.partition.followers.items():
         other, last = brokers[broker_id], state.log_end_offset - 1
@@ -70,7 +67,7 @@ def believes_rightly(leader: "Broker", brokers: "Mapping[int, Broker]") -> str |
     return None
 
 
-def keeps_what_is_common(follower: "Broker", leader: "Broker", before: Iterable[tuple[int, bytes | None]]) -> str | None:
+def keeps_what_is_common(follower: Broker, leader: Broker, before: Iterable[tuple[int, bytes | None]]) -> str | None:
     """Check that a follower truncates no record that its leader has, too.  `before` are the follower's last records before that."""
     for offset, value in before:
         if value is not None and offset >= follower.log.log_end_offset and value_at(leader.log, offset) == value:

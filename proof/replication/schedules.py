@@ -19,33 +19,22 @@ After an unclean election the model forgets the records that the new leader does
 
 import random
 from dataclasses import dataclass
-from typing import Final, NamedTuple
-from uuid import UUID
+from itertools import count
+from typing import Final
 
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.fetch import FetchableTopicResponse, FetchPartition, FetchResponse, PartitionData
 from moldau.protocol.records.builder import NewRecord, build_batch
-from moldau.replication.catch_up import Verdict, begin_following, begin_in_range, take
-from moldau.replication.config import ReplicationConfig
-from moldau.replication.follower import Followed, Follower
+from moldau.replication.catch_up import Verdict, begin_in_range, take
 from moldau.replication.isr import IsrProposal
-from moldau.replication.manager import ReplicaManager
-from moldau.replication.partition import Isolation, Partition, refused_partition
+from moldau.replication.partition import Isolation, refused_partition
 from moldau.replication.waits import ProduceWait
-from moldau.storage.config import LogConfig
-from moldau.storage.log import AppendResult, Log
-from moldau.storage.manager import LogManager
-from moldau.testing.files import MemoryFiles
-from moldau.types import NO_LEADER, FileSlice, TopicPartition
+from moldau.storage.log import AppendResult
+from moldau.types import NO_LEADER, FileSlice
 from proof.replication import promises
+from proof.replication.broker import LAG_MS, TOPIC_ID, WALL_MS, Broker, Decided, UnderWay
 
-WHERE: Final = TopicPartition("t", 0)
-TOPIC_ID: Final = UUID(int=9)
-WALL_MS: Final = 1_750_000_000_000
-LAG_MS: Final = 500
 MOODS: Final = (0.2, 1, 1, 4)
-CONFIG: Final = ReplicationConfig.load({"replica.fetch.backoff.ms": "20", "replica.fetch.wait.max.ms": "100"})
-LOG_CONFIG: Final = LogConfig.load({"min.insync.replicas": "2", "log.flush.policy": "ack", "log.segment.bytes": "1048576"})
 
 
 class Violation(AssertionError):
@@ -57,123 +46,19 @@ class Slot:
     error_code: int = 0
 
 
-@dataclass(slots=True)
-class UnderWay:
-    """A follower's fetch that was answered and has not arrived."""
-
-    leader_id: int
-    response: FetchResponse
-
-
-class Decided(NamedTuple):
-    """The controller's answer to a proposal."""
-
-    proposal: IsrProposal
-    code: ErrorCode
-    leader_epoch: int
-    partition_epoch: int
-    isr: tuple[int, ...]
-
-
-class Broker:
-    """A broker with one life after another on one disk."""
-
-    def __init__(self, schedule: "Schedule", broker_id: int) -> None:
-        self.id: Final = broker_id
-        self.schedule: Final = schedule
-        self.files: MemoryFiles
-        self.lose_disk()
-        self._loaded_end = 0
-        self.is_up = False
-        self.epoch = 0
-        self.replicas: ReplicaManager
-        self.partition: Partition
-        self.logs: LogManager
-        self.follower: Follower
-        self.followed: Followed | None = None
-        self.answer: UnderWay | None = None
-        self.proposal: IsrProposal | None = None
-        """The proposal for the controller."""
-        self.asked: IsrProposal | None = None
-        """The proposal under way to the controller."""
-        self.decided: Decided | None = None
-        """The controller's answer under way."""
-
-    @property
-    def log(self) -> Log:
-        return self.partition.log
-
-    @property
-    def durable_end(self) -> int:
-        """The log end that was on its disk when it started."""
-        return max(self.log.recovery_point, self._loaded_end)
-
-    def start(self) -> None:
-        schedule = self.schedule
-        schedule.epochs += 1
-        self.epoch = schedule.epochs
-        self.is_up = True
-        self.logs = LogManager(self.files, ["/d"], LOG_CONFIG, unique=lambda: UUID(int=schedule.choice.getrandbits(128)))
-        self.logs.open(WALL_MS)
-        self.logs.load_all(lambda topic: LOG_CONFIG, WALL_MS)
-        log = self.logs.get(WHERE) or self.logs.get_or_create(WHERE, LOG_CONFIG, now_ms=WALL_MS, topic_id=TOPIC_ID)
-        self.replicas = ReplicaManager(
-            local_id=self.id, lag_time_max_ms=LAG_MS, on_flush_wanted=lambda log: None, on_earlier_timeout=lambda due_ms: None
-        )
-        self.replicas.peers = self
-        self.partition = self.replicas.host(WHERE, TOPIC_ID, log)
-        self._loaded_end = log.log_end_offset
-        self.follower = Follower(local_id=self.id, config=CONFIG)
-        self.followed = self.answer = self.proposal = self.asked = self.decided = None
-
-    def crash(self, *, with_power: bool) -> None:
-        self.is_up = False
-        if with_power:
-            self.files.crash(self.schedule.choice)
-        self.files.held_locks.clear()
-
-    def lose_disk(self) -> None:
-        self.files = MemoryFiles()
-        self.files.mkdir("/d")
-        self.files.sync_dir("/")
-
-    def sync(self) -> None:
-        self.log.flush()
-        self.replicas.log_flushed(self.log)
-
-    # Peers of its replicas
-
-    def follow(self, partition: Partition) -> None:
-        known = self.follower.get(partition)
-        if known is None or not known.is_current:
-            begin_following(self.logs, partition, WALL_MS)
-            self.followed = self.follower.add(partition)
-            self.answer = None
-
-    def leave(self, partition: Partition) -> None:
-        self.follower.remove(partition)
-        self.followed = self.answer = None
-
-    def flushed(self, partition: Partition) -> None:
-        pass
-
-    def propose(self, partition: Partition) -> None:
-        self.proposal = partition.proposal
-
-
 class Schedule:
     """See the module."""
 
     def __init__(self, seed: int) -> None:
         self.seed: Final = seed
         self.choice: Final = random.Random(seed)
-        self.epochs = 100
         self.now_ms = 1000
         self.number = 0
         self.acknowledged: dict[int, bytes] = {}
         """Offset → the value that was acknowledged."""
         self.watermarks: dict[tuple[int, int], int] = {}
-        self.brokers: Final = {broker_id: Broker(self, broker_id) for broker_id in (1, 2, 3)}
+        epochs = count(101)
+        self.brokers: Final = {broker_id: Broker(broker_id, self.choice, epochs) for broker_id in (1, 2, 3)}
         self.isr: tuple[int, ...] = (1, 2, 3)
         self.leader_id, self.leader_epoch, self.partition_epoch = NO_LEADER, 0, 0
         self.lost_answers: Final = self.choice.choice((0.05, 0.1, 0.5))

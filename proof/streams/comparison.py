@@ -127,7 +127,7 @@ def _time_windows(given: dict[str, Any]) -> TimeWindows:
     return TimeWindows(given["size"], given["grace"], given["advance"])
 
 
-def _cogrouped(builder: StreamsBuilder, a: KStream, given: dict[str, Any]) -> CogroupedStream:
+def _cogrouped(builder: StreamsBuilder, a: KStream, given: dict[str, Any]) -> CogroupedStream[KTable]:
     b = builder.stream("b", value=STRING)
     grouped = b.group_by(lambda key, value: key) if given.get("repartitions", True) else b.group_by_key()
     return a.group_by_key().cogroup(_added).cogroup(grouped, _added_behind)
@@ -201,7 +201,7 @@ def _versioned_filtered(builder: StreamsBuilder, a: KStream, given: dict[str, An
     return a.left_join(chosen, _joined).merge(chosen.to_stream())
 
 
-def _aggregated(grouped: GroupedStream | WindowedStream, given: dict[str, Any]) -> KTable:
+def _aggregated(grouped: GroupedStream[KTable] | WindowedStream[KTable], given: dict[str, Any]) -> KTable:
     kept = {"retention_ms": DAY_MS} if given.get("final") == "emit" else {}
     match given["by"]:
         case "count":
@@ -211,7 +211,7 @@ def _aggregated(grouped: GroupedStream | WindowedStream, given: dict[str, Any]) 
     return grouped.aggregate(str, _added, **kept)
 
 
-def _sessions(grouped: SessionWindowedStream, given: dict[str, Any]) -> KTable:
+def _sessions(grouped: SessionWindowedStream[KTable], given: dict[str, Any]) -> KTable:
     kept = {"retention_ms": DAY_MS} if given["final"] == "emit" else {}
     match given["by"]:
         case "count":
@@ -235,7 +235,7 @@ def _closing(table: KTable, given: dict[str, Any]) -> KTable:
 
 
 def _grouped_table(table: KTable, given: dict[str, Any]) -> KTable:
-    grouped: GroupedTable = table.group_by(lambda key, value: (_group(value), value))
+    grouped: GroupedTable[KTable] = table.group_by(lambda key, value: (_group(value), value))
     match given["by"]:
         case "count":
             return grouped.count().map_values(lambda key, value: str(value))

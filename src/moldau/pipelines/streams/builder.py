@@ -8,28 +8,25 @@
 Functions that an application hands over must give the same answer for the same arguments: a micro-batch may be computed twice.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from moldau.pipelines.streams.aggregate import RegroupTable, TableSource
 from moldau.pipelines.streams.foreign_key import Answers, Subscribe, Subscriptions
 from moldau.pipelines.streams.grouped import GroupedStream, GroupedTable
+from moldau.pipelines.streams.internal_topology import InternalTopologyBuilder, TopologyError
 from moldau.pipelines.streams.records import Joiner
-from moldau.pipelines.streams.serdes import BYTES, JSON, STRING, Serde
+from moldau.pipelines.streams.serdes import JSON, STRING, Serde
 from moldau.pipelines.streams.stateless import FlatMap, NeedsKey
 from moldau.pipelines.streams.stream_join import LEFT, RIGHT, StreamStreamJoin, StreamTableJoin
 from moldau.pipelines.streams.suppress import Suppress
 from moldau.pipelines.streams.table_join import FilterTable, Join, MapTable, TableTableJoin, ToStream
-from moldau.pipelines.streams.topology import Node, PassOn, Sink, Stage, Topic, Topology
+from moldau.pipelines.streams.topology import Node, PassOn, Topic, Topology
 from moldau.pipelines.streams.versioned import VersionedTableSource
 from moldau.pipelines.streams.windows import JoinWindows
 
 Mapper = Callable[[Any, Any], Any]
 Predicate = Callable[[Any, Any], bool]
-
-
-class TopologyError(ValueError):
-    """An impossible topology; the message says the way out."""
 
 
 class StreamsBuilder:
@@ -38,20 +35,11 @@ class StreamsBuilder:
     """
 
     def __init__(self, *, dropped_to: str | None = None) -> None:
-        self._topology = Topology()
-        self._levels: dict[Node, int] = {}
-        """The stage of each node: stages are numbered when they are built, and put in order at the end."""
-        self._inputs: dict[str, tuple[int, Node]] = {}
-        self._first: set[str] = set()
-        self._everywhere: set[str] = set()
-        self._count = 0
-        if dropped_to is not None:
-            self._topology.dropped_to = dropped_to
-            self._topology.sinks[dropped_to] = Topic(dropped_to, BYTES, BYTES)
+        self._topology = InternalTopologyBuilder(dropped_to)
 
     def stream(self, topic: str, *, key: Serde = STRING, value: Serde = JSON) -> "KStream":
         """A topic as a stream of records."""
-        return KStream(self, self._source(topic, key, value), key)
+        return KStream(self._topology, self._topology.source(topic, key, value), key)
 
     def table(self, topic: str, *, key: Serde = STRING, value: Serde = JSON, history_ms: int | None = None) -> "KTable":
         """A compacted topic as a table: the newest record of a key is its row, a null value removes it.
@@ -62,112 +50,18 @@ class StreamsBuilder:
 
     def global_table(self, topic: str, *, key: Serde = STRING, value: Serde = JSON) -> "GlobalKTable":
         """A compacted topic as a table that every partition has whole, so that a stream joins it by any key."""
-        source = self._source(topic, key, value)
+        source = self._topology.source(topic, key, value)
         return GlobalKTable(topic, source)
 
     def build(self) -> Topology:
         """The built topology.  Errors: TopologyError."""
-        if not self._topology.sinks:
-            raise TopologyError("nothing is written: end a stream with .to(topic)")
-        levels = sorted({level for level, _ in self._inputs.values()})
-        self._topology.stages = [self._stage(level) for level in levels]
-        return self._topology
-
-    def _stage(self, level: int) -> Stage:
-        inputs = {name: node for name, (own, node) in self._inputs.items() if own == level}
-        return Stage(inputs, self._first & inputs.keys(), self._everywhere & inputs.keys())
-
-    def named(self, kind: str) -> str:
-        """A name in Kafka's form for processors.  The name is in the state: the order of calls is part of an application."""
-        self._count += 1
-        return f"{kind}-{self._count:010d}"
-
-    def _source(self, topic: str, key: Serde, value: Serde) -> Node:
-        node = PassOn(self.named("KSTREAM-SOURCE"))
-        self._topology.sources[node.name] = Topic(topic, key, value)
-        return self.enter(node, 0)
-
-    def enter(self, node: Node, level: int) -> Node:
-        """A node where records come into a stage, under its own name."""
-        self._levels[node] = level
-        self._inputs[node.name] = (level, node)
-        return node
-
-    def after(self, parent: Node, node: Node, port: int = 0) -> Node:
-        self._levels[node] = max(self._levels[parent], self._levels.get(node, 0))
-        parent.to(node, port)
-        return node
-
-    def repartitioned(self, parent: Node, key: Serde, *, at_least: int = 0, first: bool = False) -> Node:
-        """The node where the records of `parent` come in again, in a later stage, by the partition of their key."""
-        entry = PassOn(self.named("KSTREAM-REPARTITION"))
-        self.after(parent, Sink(self.named("KSTREAM-SINK"), entry.name))
-        self._topology.internal[entry.name] = key
-        if first:
-            self._first.add(entry.name)
-        return self.enter(entry, max(self._levels[parent] + 1, at_least))
-
-    def together(self, one: Node, other: Node) -> tuple[Node, Node]:
-        """Both nodes in one stage, for a processor that looks at both.  Errors: TopologyError."""
-        here, there = self._levels[one], self._levels[other]
-        if here < there:
-            return self._later(one, there), other
-        if there < here:
-            return one, self._later(other, here)
-        return one, other
-
-    def all_together(self, nodes: Sequence[Node]) -> list[Node]:
-        """All nodes in one stage, that of the latest.  Errors: TopologyError."""
-        latest = max(nodes, key=lambda node: self._levels[node])
-        return [self.together(node, latest)[0] for node in nodes]
-
-    def _later(self, node: Node, level: int) -> Node:
-        """The node in a later stage, with all nodes before it.  A node is moved there, or copied if something else needs it where it is."""
-        before = self._before(node)
-        if any(one.name in self._topology.internal or one.name in self._everywhere for one in before):
-            raise TopologyError("one side was repartitioned, or joined with a global table, before the other was: write it with .to(topic)")
-        if not any(child not in before for one in before for child, _ in one.children):
-            copies = {one: one for one in before}
-        else:
-            copies = {one: one.copied(self.named(one.name.rsplit("-", 1)[0])) for one in before}
-            for one, copy in copies.items():
-                copy.follow(copies)
-                copy.children = [(copies[child], port) for child, port in one.children if child in copies]
-        for one, copy in copies.items():
-            if one.name in self._inputs:
-                self._topology.sources[copy.name] = self._topology.sources[one.name]
-                self.enter(copy, level)
-            self._levels[copy] = level
-        return copies[node]
-
-    def _before(self, node: Node) -> list[Node]:
-        """The node, its parents and the tables that they look into, back to the sources."""
-        found, todo = [node], [node]
-        while todo:
-            one = todo.pop()
-            parents = [parent for parent in self._levels for child, _ in parent.children if child is one]
-            new = [each for each in (*parents, *one.tables) if each not in found]
-            found += new
-            todo += new
-        return found
-
-    def written(self, parent: Node, topic: Topic) -> None:
-        self._topology.sinks[topic.name] = topic
-        self.after(parent, Sink(self.named("KSTREAM-SINK"), topic.name))
-
-    def spread(self, source: Node, level: int) -> None:
-        """A global table comes into the stage that looks into it, on all partitions, before everything else."""
-        self.enter(source, level)
-        for child, _ in source.children:
-            self._levels[child] = level
-        self._first.add(source.name)
-        self._everywhere.add(source.name)
+        return self._topology.build()
 
 
 class KStream:
     """A stream of records.  Each method gives a new stream; this one can be used again."""
 
-    def __init__(self, builder: StreamsBuilder, node: Node, key: Serde, *, is_rekeyed: bool = False) -> None:
+    def __init__(self, builder: InternalTopologyBuilder, node: Node, key: Serde, *, is_rekeyed: bool = False) -> None:
         self._builder = builder
         self._node = node
         self._key = key
@@ -217,11 +111,11 @@ class KStream:
         keyed = self._builder.after(self._node, NeedsKey(self._builder.named("KSTREAM-FILTER")))
         return KStream(self._builder, self._builder.repartitioned(keyed, self._key), self._key)
 
-    def group_by_key(self) -> GroupedStream:
+    def group_by_key(self) -> GroupedStream["KTable"]:
         grouped = self.partitioned()
         return GroupedStream(self._builder, grouped._node, grouped._key, KTable)
 
-    def group_by(self, selector: Mapper, *, key: Serde = STRING) -> GroupedStream:
+    def group_by(self, selector: Mapper, *, key: Serde = STRING) -> GroupedStream["KTable"]:
         return self.select_key(selector, key=key).group_by_key()
 
     def peek(self, action: Callable[[Any, Any], object]) -> "KStream":
@@ -262,7 +156,7 @@ class KStream:
 
     def join_global(self, table: "GlobalKTable", mapper: Mapper, joiner: Joiner, *, is_left: bool = False) -> "KStream":
         """`mapper(key, value)` gives the key of the table's row; with `is_left` records without a row stay, with None for it."""
-        level = self._builder._levels[self._node]
+        level = self._builder.level_of(self._node)
         lookup = table.in_stage(self._builder, level)
         join = StreamTableJoin(self._builder.named("KSTREAM-LEFTJOIN"), lookup, joiner, is_left=is_left, mapper=mapper)
         return KStream(self._builder, self._builder.after(self._node, join), self._key, is_rekeyed=self._is_rekeyed)
@@ -317,7 +211,7 @@ def _check_grace(other: "KStream | KTable", grace_ms: int) -> None:
 class KTable:
     """A table: rows by key.  Each change of a row flows on."""
 
-    def __init__(self, builder: StreamsBuilder, node: Node, key: Serde, closes_ms: int | None = None) -> None:
+    def __init__(self, builder: InternalTopologyBuilder, node: Node, key: Serde, closes_ms: int | None = None) -> None:
         """`closes_ms`: how long after its end a window of this table still takes records."""
         self._builder = builder
         self._node = node
@@ -395,7 +289,7 @@ class KTable:
         builder.after(answered, answers, 1)
         return KTable(builder, builder.after(answers, TableSource(builder.named("KTABLE-FK-JOIN-OUTPUT"))), self._key)
 
-    def group_by(self, selector: Callable[[Any, Any], tuple[Any, Any]], *, key: Serde = STRING) -> GroupedTable:
+    def group_by(self, selector: Callable[[Any, Any], tuple[Any, Any]], *, key: Serde = STRING) -> GroupedTable["KTable"]:
         """`selector(key, value)` gives the row's key and value in its group."""
         regrouped = self._builder.after(self._node, RegroupTable(self._builder.named("KTABLE-SELECT"), selector))
         return GroupedTable(self._builder, self._builder.repartitioned(regrouped, key), key, KTable)
@@ -419,10 +313,10 @@ class GlobalKTable:
         self._source = source
         self._table: Node | None = None
 
-    def in_stage(self, builder: StreamsBuilder, level: int) -> Node:
+    def in_stage(self, builder: InternalTopologyBuilder, level: int) -> Node:
         """The node to look into.  Errors: TopologyError."""
         if self._table is not None:
-            if builder._levels[self._table] != level:
+            if builder.level_of(self._table) != level:
                 raise TopologyError(f"global table {self.topic} is joined in two stages: make one for each")
             return self._table
         self._table = builder.after(self._source, TableSource(builder.named("KTABLE-SOURCE")))

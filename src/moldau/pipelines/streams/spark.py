@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from moldau.pipelines.streams.builder import TopologyError
+from moldau.pipelines.streams.internal_topology import TopologyError
 from moldau.pipelines.streams.processor import DONE, ROWS, StageProcessor
 from moldau.pipelines.streams.serdes import Serde
 from moldau.pipelines.streams.topology import Topology

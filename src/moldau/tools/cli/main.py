@@ -43,6 +43,8 @@ COMMANDS: Final = {
     "dump-log": Command(f"{_OURS}.dump_log", "look into segment, index, snapshot and checkpoint files"),
 }
 TWINS: Final = {
+    "kafka-server-start": Command(f"{_KAFKAS}.server_start", "kafka-server-start.sh"),
+    "kafka-server-stop": Command(f"{_KAFKAS}.server_stop", "kafka-server-stop.sh"),
     "kafka-topics": Command(f"{_KAFKAS}.topics", "kafka-topics.sh"),
     "kafka-configs": Command(f"{_KAFKAS}.configs", "kafka-configs.sh"),
     "kafka-client-metrics": Command(f"{_KAFKAS}.client_metrics", "kafka-client-metrics.sh"),

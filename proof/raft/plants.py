@@ -317,13 +317,6 @@ class LostIsCommitted(RaftNode):
             self._in_hand.high_watermark = told[2]
 
 
-class StaysInPower(RaftNode):
-    """Leads for ever though nobody hears it."""
-
-    def _quorum_deadline(self, now_ms: int) -> int:
-        return 1 << 62
-
-
 def planted(node: type[RaftNode] = RaftNode, driver: type[Driver] = Driver) -> Plant:
     plant = Plant()
     plant.node, plant.driver = node, driver

@@ -17,11 +17,9 @@ from moldau.clients.view import EMPTY, ClusterView, Node
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from moldau.protocol.wire import Request, Response
 from moldau.types import TopicPartition
 
 T = TypeVar("T")
-R = TypeVar("R", bound=Response)
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -142,27 +140,6 @@ class BlockingCluster:
         if code:
             raise KafkaError(ErrorCode.of(code), message or ErrorCode.of(code).text)
         return node_id
-
-    def ask_coordinator(
-        self, key: str, key_type: int, request: Request[R], error_of: Callable[[R], int], *, within_s: float | None = None
-    ) -> R:
-        """Send to the coordinator of `key`, and again while the answer says to try again.
-
-        Errors: the KafkaError of the answer; the last error when time is up.
-        """
-
-        def attempt() -> R:
-            try:
-                response = self.to_node(self.coordinator_of(key, key_type)).send(request)
-                code = ErrorCode.of(error_of(response))
-                if code:
-                    raise KafkaError(code, f"{type(request).__name__} for {key}: {code.text}")
-                return response
-            except (OSError, KafkaError):
-                self.forget_coordinator(key, key_type)
-                raise
-
-        return self.retrying(attempt, within_s=within_s)
 
     # trying again
 

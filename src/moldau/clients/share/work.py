@@ -312,10 +312,35 @@ class ShareWork:
 
     async def _fetch(self, node_id: int, partitions: set[TopicPartition]) -> None:
         session = self._sessions[node_id]
-        known = set(session.partitions)
-        said = self._take_said(known) if session.epoch != NEW_SESSION else {}
-        options = self._options
-        request = fetching.ShareFetchRequest(
+        said = self._take_said(session.partitions) if session.epoch != NEW_SESSION else {}
+        request = self._fetch_request(session, partitions, said)
+        asked_at = asyncio.get_running_loop().time()
+        try:
+            response = await self._cluster.send(request, node_id=node_id, extra_s=self._options.fetch_max_wait_ms / 1000)
+        except BaseException:
+            self._say_again(said)
+            raise
+        code = ErrorCode.of(response.error_code)
+        if code is not ErrorCode.NONE:
+            self._say_again(said)
+            session.begin_anew()
+            if code in STALE_SESSION:
+                return
+            if code.retriable:
+                await self._pause_and_refresh()
+                return
+            raise KafkaError(code, response.error_message)
+        session.sent(partitions)
+        is_stale = self._take_all(response, said, asked_at)
+        if self._arrived:
+            self._something.set()
+        if is_stale:
+            await self._pause_and_refresh()
+
+    def _fetch_request(self, session: _Session, partitions: set[TopicPartition], said: Acknowledgements) -> fetching.ShareFetchRequest:
+        """The request that changes the session's partitions to these, and brings what was said of records."""
+        options, known = self._options, set(session.partitions)
+        return fetching.ShareFetchRequest(
             group_id=self.group_id,
             member_id=self.member_id,
             share_session_epoch=session.epoch,
@@ -346,28 +371,14 @@ class ShareWork:
                 for topic, ones in _by_topic(known - partitions).items()
             ],
         )
-        asked_at = asyncio.get_running_loop().time()
-        try:
-            response = await self._cluster.send(request, node_id=node_id, extra_s=options.fetch_max_wait_ms / 1000)
-        except BaseException:
-            self._say_again(said)
-            raise
-        code = ErrorCode.of(response.error_code)
-        if code is not ErrorCode.NONE:
-            self._say_again(said)
-            session.begin_anew()
-            if code in STALE_SESSION:
-                return
-            if code.retriable:
-                await self._pause_and_refresh()
-                return
-            raise KafkaError(code, response.error_message)
-        session.sent(partitions)
-        is_stale = False
+
+    def _take_all(self, response: fetching.ShareFetchResponse, said: Acknowledgements, asked_at: float) -> bool:
+        """Take the answers of all partitions.  Returns whether another broker leads one of them."""
         answered = {(topic.topic_id, one.partition_index) for topic in response.responses for one in topic.partitions}
         for one in said:
             if (self._cluster.view.topic_id_of(one.topic), one.partition) not in answered:
                 self._tell(said, one, ErrorCode.NONE)  # a leader leaves out partitions without news
+        is_stale = False
         for topic in response.responses:
             name = self._cluster.view.names.get(topic.topic_id, "")
             for answer in topic.partitions:
@@ -377,10 +388,7 @@ class ShareWork:
                     is_stale = self._take(one, answer, asked_at) or is_stale
                 except (KafkaError, CorruptBatch) as error:
                     self._failures.append(error)  # the other partitions' records count nevertheless
-        if self._arrived:
-            self._something.set()
-        if is_stale:
-            await self._pause_and_refresh()
+        return is_stale
 
     def _take(self, one: TopicPartition, answer: fetching.PartitionData, asked_at: float) -> bool:
         """Take one partition's answer.  Returns whether another broker leads the partition."""

@@ -18,7 +18,6 @@ from moldau.connect.registry.options import registry_keys, schemas_of, strategy_
 class ConverterPlugin(NamedTuple):
     make: Callable[[dict[str, Any]], Converter]
     definition: Definition
-    converts_records: bool = True
 
 
 _TYPE: Final = Key("converter.type", Kind.STRING, REQUIRED, "LOW", "key, value or header.", check.one_of("key", "value", "header"))
@@ -130,7 +129,7 @@ CONVERTERS: Final[Mapping[str, ConverterPlugin]] = {
 }
 SIMPLE_HEADERS: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 HEADER_CONVERTERS: Final[Mapping[str, ConverterPlugin]] = dict(
-    sorted({**CONVERTERS, SIMPLE_HEADERS: ConverterPlugin(lambda _: SimpleHeaderConverter(), Definition(), False)}.items())
+    sorted({**CONVERTERS, SIMPLE_HEADERS: ConverterPlugin(lambda _: SimpleHeaderConverter(), Definition())}.items())
 )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any, Protocol
 
-from moldau.connect.data import Field, Record, Schema, Struct, Type
+from moldau.connect.data import Field, Record, Schema, Struct
 from moldau.connect.errors import DataError
 
 
@@ -57,7 +57,3 @@ def with_fields(schema: Schema, fields: Mapping[str, Schema]) -> Schema:
 
 def fields_of(schema: Schema) -> dict[str, Schema]:
     return {one.name: one.schema for one in schema.fields}
-
-
-def is_struct(schema: Schema | None) -> bool:
-    return schema is not None and schema.type is Type.STRUCT

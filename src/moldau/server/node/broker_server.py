@@ -77,7 +77,7 @@ class BrokerServer:
         outside: Outside,
     ) -> None:
         """`controller` is the active one, wherever it is.  Errors: StartRefused."""
-        files, clock, server, quorum = outside.files, outside.clock, config.server, config.of(QuorumConfig)
+        files, clock, server = outside.files, outside.clock, config.server
         self.logs: Final = folders.logs
         self.schema: Final = schema
         self._config: Final = config
@@ -96,18 +96,7 @@ class BrokerServer:
             on_flush_wanted=self._flusher.want,
             on_earlier_timeout=self._arm_timeouts,
         )
-        self._lifecycle: Final = BrokerLifecycle(
-            node_id=config.node_id,
-            controller=controller,
-            metadata_offset=lambda: self._publisher.published_offset,
-            offline_dirs=folders.offline_ids,
-            patience=Patience(
-                heartbeat_ms=server.broker_heartbeat_interval_ms,
-                registration_ms=server.initial_broker_registration_timeout_ms,
-                shutdown_ms=SHUTDOWN_PATIENCE_MS,
-                silence_ms=quorum.fetch_timeout_ms + quorum.election_timeout_ms,
-            ),
-        )
+        self._lifecycle: Final = self._new_lifecycle(controller)
         self._assignments: Final = DirectoryAssignments(controller, broker_id=config.node_id, broker_epoch=lambda: self._lifecycle.epoch)
         self._mover: Final = LogMover(
             files,
@@ -133,39 +122,9 @@ class BrokerServer:
             listener_name=config.inter_broker_listener_name,
             linger_ms=server.broker_session_timeout_ms,
         )
-        self._replication: Final = Replication(
-            self.replicas,
-            config=config.of(ReplicationConfig),
-            network=outside.network,
-            clock=clock,
-            logs=self.logs,
-            alter_partition=controller.ask,
-            endpoint_of=self._endpoint_of,
-            broker_epoch=lambda: self._lifecycle.epoch,
-            want_flush=self._flusher.want,
-            note_starts=self._housekeeping.checkpoint,
-        )
+        self._replication: Final = self._new_replication(controller)
         self._remote: Final = self._new_remote_log_manager(controller) if config.remote_log.system_enable else None
-        self.requests: Final[Broker] = assemble(
-            config=config,
-            cluster_id=folders.cluster_id,
-            schema=schema,
-            files=files,
-            clock=clock,
-            random=outside.random,
-            controller=controller,
-            raft=shared.driver,
-            allocate_producer_ids=lambda: allocate_producer_ids(controller, config.node_id, self._lifecycle.epoch),
-            loader=shared.loader,
-            cluster=ImageView(lambda: shared.loader.image, supported_ranges(), lambda: shared.driver.kraft_version),
-            replicas=self.replicas,
-            brokers=self._brokers,
-            logs=self.logs,
-            mover=self._mover,
-            listed_brokers=self._listed_brokers.of,
-            remote=self._remote,
-            apis={endpoint.name: apis_of(MODULES, "broker") for endpoint in config.broker_listeners},
-        )
+        self.requests: Final[Broker] = self._new_requests(controller, shared)
         """The parts that handlers use."""
         self._publisher: Final = Publisher(
             local_id=config.node_id,
@@ -180,6 +139,58 @@ class BrokerServer:
             remote=self._remote,
         )
         self.logs.on_directory_failure = self._directory_failed
+
+    def _new_lifecycle(self, controller: ControllerCalls) -> BrokerLifecycle:
+        config, server, quorum = self._config, self._config.server, self._config.of(QuorumConfig)
+        return BrokerLifecycle(
+            node_id=config.node_id,
+            controller=controller,
+            metadata_offset=lambda: self._publisher.published_offset,
+            offline_dirs=self._folders.offline_ids,
+            patience=Patience(
+                heartbeat_ms=server.broker_heartbeat_interval_ms,
+                registration_ms=server.initial_broker_registration_timeout_ms,
+                shutdown_ms=SHUTDOWN_PATIENCE_MS,
+                silence_ms=quorum.fetch_timeout_ms + quorum.election_timeout_ms,
+            ),
+        )
+
+    def _new_replication(self, controller: ControllerCalls) -> Replication:
+        return Replication(
+            self.replicas,
+            config=self._config.of(ReplicationConfig),
+            network=self._outside.network,
+            clock=self._outside.clock,
+            logs=self.logs,
+            alter_partition=controller.ask,
+            endpoint_of=self._endpoint_of,
+            broker_epoch=lambda: self._lifecycle.epoch,
+            want_flush=self._flusher.want,
+            note_starts=self._housekeeping.checkpoint,
+        )
+
+    def _new_requests(self, controller: ControllerCalls, shared: SharedServer) -> Broker:
+        config, outside = self._config, self._outside
+        return assemble(
+            config=config,
+            cluster_id=self._folders.cluster_id,
+            schema=self.schema,
+            files=outside.files,
+            clock=outside.clock,
+            random=outside.random,
+            controller=controller,
+            raft=shared.driver,
+            allocate_producer_ids=lambda: allocate_producer_ids(controller, config.node_id, self._lifecycle.epoch),
+            loader=shared.loader,
+            cluster=ImageView(lambda: shared.loader.image, supported_ranges(), lambda: shared.driver.kraft_version),
+            replicas=self.replicas,
+            brokers=self._brokers,
+            logs=self.logs,
+            mover=self._mover,
+            listed_brokers=self._listed_brokers.of,
+            remote=self._remote,
+            apis={endpoint.name: apis_of(MODULES, "broker") for endpoint in config.broker_listeners},
+        )
 
     def _new_remote_log_manager(self, controller: ControllerCalls) -> RemoteLogManager:
         config, outside = self._config, self._outside

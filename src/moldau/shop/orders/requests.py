@@ -20,7 +20,6 @@ FIELDS: Final = ("customer_id", "store_id", "lines", "total_cents", "ordered_ms"
 LINE_FIELDS: Final = ("product_id", "quantity", "cents")
 DIGEST: Final = "request_digest"
 """A field of the order's own record.  It tells, as long as the order is kept, whether a repeated key comes with the same body."""
-EXTRAS: Final = ("email", DIGEST)
 
 
 def order_of(body: dict[str, Any], order_id: str, now_ms: int) -> tuple[Order, str]:

@@ -40,7 +40,6 @@ MODIFIER_HEADER: Final = 4
 MONEY_SCALE: Final = 2
 WIDE: Final = Context(prec=200_000)
 """PostgreSQL's numbers have up to 147455 digits."""
-MAX_MILLIS_PLACES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from moldau.clients.cluster import Cluster, Unreachable
@@ -38,6 +38,13 @@ FENCED: Final = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMB
 FIRST_INTERVAL_MS: Final = 5_000
 
 
+class Told(NamedTuple):
+    """The content of a heartbeat that the coordinator keeps."""
+
+    topics: tuple[str, ...]
+    owned: frozenset[TopicPartition]
+
+
 class HeartbeatMember:
     """A member of a group by the consumer protocol; see the module."""
 
@@ -58,7 +65,7 @@ class HeartbeatMember:
         """The partitions that the coordinator assigns to this member; None: those that it has."""
         self._assigned: Sequence[TopicPartitions] | None = None
         """The last assignment, while names of its topics are not known."""
-        self._told: object = None
+        self._told: Told | None = None
         """The content of the last heartbeat: the next one carries only what has changed."""
         self._failure: KafkaError | None = None
         self._polled_at = 0.0
@@ -159,11 +166,11 @@ class HeartbeatMember:
             self._told = said
             await self._take(response)
 
-    def _request(self) -> tuple[ConsumerGroupHeartbeatRequest, object]:
+    def _request(self) -> tuple[ConsumerGroupHeartbeatRequest, Told]:
         options = self._options
         topics, owned = sorted(self._owner.subscribed()), self._owner.owned
         is_joining = self.member_epoch == JOIN
-        said = (tuple(topics), owned)
+        said = Told(tuple(topics), owned)
         told = None if is_joining else self._told
         request = ConsumerGroupHeartbeatRequest(group_id=self._group_id, member_id=self.member_id, member_epoch=self.member_epoch)
         request.instance_id = options.group_instance_id
@@ -171,9 +178,9 @@ class HeartbeatMember:
             request.rack_id = options.client_rack or None
             request.rebalance_timeout_ms = options.max_poll_interval_ms
             request.server_assignor = options.group_remote_assignor
-        if told is None or told[0] != said[0]:  # type: ignore[index]
+        if told is None or told.topics != said.topics:
             request.subscribed_topic_names = topics
-        if told is None or told[1] != owned:  # type: ignore[index]
+        if told is None or told.owned != owned:
             request.topic_partitions = [] if is_joining else self._with_ids(owned)
         return request, said
 

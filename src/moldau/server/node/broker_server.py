@@ -350,8 +350,8 @@ class BrokerServer:
 
     # ---------------------------------------------------------------- used by the parts
 
-    def _log_flushed(self, log: object) -> None:
-        self.replicas.log_flushed(log)  # type: ignore[arg-type]
+    def _log_flushed(self, log: Log) -> None:
+        self.replicas.log_flushed(log)
 
     def _log_moved(self, log: Log) -> None:
         self.replicas.log_flushed(log)

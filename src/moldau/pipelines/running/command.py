@@ -100,10 +100,10 @@ def _script(given: argparse.Namespace) -> int:
 
 def _run(given: argparse.Namespace) -> int:
     pipeline = PIPELINES[given.name]
-    values = read(Path(given.config).read_text(encoding="utf-8"), pipeline.fields)
     missing = [name for name in ("pyspark", "pyarrow", "prometheus_client") if find_spec(name) is None]
     if missing:
         raise ValueError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed: {EXTRA}")
+    values = read(Path(given.config).read_text(encoding="utf-8"), pipeline.fields)
     from moldau.pipelines.provision import ProvisionError
     from moldau.pipelines.running.checkpoints import CheckpointRefused
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from moldau.config import nearest
-from pyspark_moldau.options import KAFKA_PREFIX, OptionError, read_options
 
 REQUIRED: Final = object()
 KAFKA, SPARK = "kafka", "spark"
@@ -126,6 +125,12 @@ def _text_of(value: Any) -> str:
 
 
 def _wrong_options(options: Mapping[str, str]) -> list[str]:
+    from pyspark_moldau.options import (  # the package needs PySpark, and a pipeline's example does not
+        KAFKA_PREFIX,
+        OptionError,
+        read_options,
+    )
+
     wrong = []
     for name, value in options.items():
         try:

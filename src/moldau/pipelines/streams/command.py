@@ -11,13 +11,16 @@ import json
 import struct
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from moldau.clients.errors import ClientError
 from moldau.errors import KafkaError
 from moldau.pipelines.streams.serdes import BYTES, DOUBLE, JSON, LONG, STRING, Serde
-from moldau.pipelines.streams.view import View, ViewError, is_address
+
+if TYPE_CHECKING:
+    from moldau.pipelines.streams.view import View
 
 SERDES: Final[dict[str, Serde]] = {"string": STRING, "long": LONG, "double": DOUBLE, "json": JSON, "bytes": BYTES}
 FROM_TEXT: Final[dict[str, Callable[[str], Any]]] = {
@@ -44,6 +47,10 @@ def add_table(parser: argparse.ArgumentParser) -> None:
 
 def table(given: argparse.Namespace) -> int:
     """Print one row, or all of them."""
+    if find_spec("sqlalchemy") is None:
+        return _refused('sqlalchemy is not installed: pip install "moldau[pipelines]"')
+    from moldau.pipelines.streams.view import View, ViewError, is_address
+
     key_serde, value_serde = SERDES[given.key_type], SERDES[given.value_type]
     try:
         key = None if given.key is None else key_serde.write(FROM_TEXT[given.key_type](given.key))
@@ -69,7 +76,7 @@ def table(given: argparse.Namespace) -> int:
     return 0
 
 
-def _one(view: View, topic: str, key: bytes) -> dict[bytes, bytes]:
+def _one(view: "View", topic: str, key: bytes) -> dict[bytes, bytes]:
     kept = view.get(topic, key)
     return {} if kept is None else {key: kept.value}
 

@@ -9,6 +9,7 @@ from functools import partial
 
 from proof.fleet.counting import Counting
 from proof.fleet.fleet import SHAPES
+from proof.fleet.forgetting import Forgetting
 from proof.fleet.hunts import HUNTS, HUNTS_IN_PAGE_CACHES, Hunt
 from proof.fleet.life import Life, live
 from proof.fleet.plants import PLANTS, planted
@@ -23,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=20, help="how many")
     parser.add_argument("--shape", choices=[str(one) for one in SHAPES], help="only this one; otherwise the seed chooses")
     parser.add_argument("--count", action="store_true", help="lives with transactions, too")
+    parser.add_argument("--forget", action="store_true", help="lives in which a topic and its records are deleted, too")
     parser.add_argument("--hunt", action="store_true", help="lives that bring rare events together on purpose")
     hunts = sorted({one.__name__.removeprefix("_") for one in (*HUNTS, *HUNTS_IN_PAGE_CACHES)})
     parser.add_argument("--only", choices=hunts, help="hunt, and only in this way")
@@ -35,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--verbose", action="store_true", help="show what the nodes log")
     given = parser.parse_args(arguments)
     shape = next((one for one in SHAPES if str(one) == given.shape), None)
-    kind = Counting if given.count else partial(Hunt, only=given.only) if given.hunt or given.only else Life
+    kind = Counting if given.count else Forgetting if given.forget else partial(Hunt, only=given.only) if given.hunt or given.only else Life
     if given.plants or given.plant:
         names = given.plant or (TRANSACTION_PLANTS if given.count else PLANTS)
         return sum(not _found(name, kind, given.first, given.seeds) for name in names)

@@ -432,6 +432,9 @@ class Life:
         wrong: str | None = "nobody has looked"
         while wrong is not None:
             await asyncio.sleep(BETWEEN_LOOKS_S)
+            for work in self.working:
+                if work.done():
+                    work.result()
             self._start_those_that_gave_up()
             stuck = [one for one, count in zip(users, before, strict=True) if len(one.acknowledged) <= count]
             if self.watch.is_given_up():

@@ -59,12 +59,14 @@ class Committed:
     """The committed part of one log, as the first node reported it."""
 
     def __init__(self) -> None:
+        self.start = 0
+        """Nothing is known of the batches below: they were deleted before anybody looked."""
         self.batches: list[Stored] = []
         self.by_offset: dict[int, Stored] = {}
 
     @property
     def end(self) -> int:
-        return self.batches[-1].next_offset if self.batches else 0
+        return self.batches[-1].next_offset if self.batches else self.start
 
     def forget_from(self, offset: int) -> None:
         while self.batches and self.batches[-1].next_offset > offset:
@@ -73,10 +75,14 @@ class Committed:
     def differs(self, batch: Stored) -> bool:
         known = self.by_offset.get(batch.base_offset)
         if known is None:
-            return batch.base_offset < self.end
+            return self.start <= batch.base_offset < self.end
         return known.content != batch.content
 
     def extend(self, batch: Stored) -> None:
+        if batch.base_offset > self.end:
+            self.start = batch.base_offset
+            self.batches.clear()
+            self.by_offset.clear()
         self.batches.append(batch)
         self.by_offset[batch.base_offset] = batch
 

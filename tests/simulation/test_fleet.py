@@ -8,13 +8,14 @@ import pytest
 
 from proof.fleet.counting import Counting
 from proof.fleet.fleet import SHAPES
+from proof.fleet.forgetting import Forgetting
 from proof.fleet.hunts import Hunt
 from proof.fleet.life import FAULTS, Result, live
 from proof.fleet.plants import planted
 from proof.transactions.schedules.plants import planted as transaction_planted
 
 SEEDS = int(os.environ.get("MOLDAU_FLEET_SEEDS", "200"))
-COUNTING_SEEDS = SEEDS // 8
+COUNTING_SEEDS = FORGETTING_SEEDS = SEEDS // 8
 CHAOS_S = 6.0
 """Shorter than by hand, so that more lives fit into the time that tests have."""
 AT_A_TIME = 25
@@ -67,6 +68,13 @@ def test_transactions_count_once(first: int) -> None:
         done += result.done
     assert done["counted"] > 5 * AT_A_TIME, "too little happened to prove anything"
     assert {"fault: counter_dies", "fault: counter_succeeds"} <= set(done)
+
+
+@pytest.mark.parametrize("first", range(0, FORGETTING_SEEDS, AT_A_TIME))
+def test_a_topic_forgets(first: int) -> None:
+    results = [live(seed, kind=Forgetting, chaos_s=CHAOS_S) for seed in range(first, min(first + AT_A_TIME, FORGETTING_SEEDS))]
+    assert not {result.seed: result.violations for result in results if result.violations}
+    assert sum(result.done["acknowledged in a fleeting topic"] for result in results) > 5 * AT_A_TIME, "too little happened"
 
 
 def test_a_planted_fault_of_transactions_is_found() -> None:

@@ -11,12 +11,24 @@ Source: LogSegments, LocalLog.roll.  Called by `log`, `log_reader`, `retention`.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from moldau.storage.config import LogConfig
 from moldau.storage.files import Files
 from moldau.storage.flush.durability import Durability
 from moldau.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from moldau.storage.segment import DELETED_SUFFIX, Segment
+
+
+class DeletionDelay(NamedTuple):
+    """The time (ms of the wall clock) that a file waits for its deletion, in case somebody still reads it."""
+
+    since_ms: int
+    delay_ms: int
+
+    def is_over(self, now_ms: int) -> bool:
+        """Whether the file may go.  A clock that was set back ends the delay, which would last for as long as the step back otherwise."""
+        return not self.since_ms <= now_ms < self.since_ms + self.delay_ms
 
 
 class LogSegments:
@@ -31,7 +43,7 @@ class LogSegments:
         self._directory = directory
         self._durability = durability
         self._jitter_seed = hash_of(name) * 31
-        self._waiting_deletion: list[tuple[int, Segment]] = []
+        self._waiting_deletion: list[tuple[DeletionDelay, Segment]] = []
 
     def configure(self, config: LogConfig) -> None:
         """Take new options."""
@@ -117,7 +129,7 @@ class LogSegments:
         for segment in segments:
             segment.rename_suffix(DELETED_SUFFIX)
             segment.close()
-            self._waiting_deletion.append((now_ms + self._config.file_delete_delay_ms, segment))
+            self._waiting_deletion.append((DeletionDelay(now_ms, self._config.file_delete_delay_ms), segment))
         self._durability.owe_names()
 
     def cut_after(self, offset: int, now_ms: int) -> None:
@@ -150,9 +162,9 @@ class LogSegments:
 
     def due(self, now_ms: int) -> list[Segment]:
         """The segments that have waited long enough, for `delete_files_of`, which may run in a thread: the log no longer has them."""
-        due = [segment for at, segment in self._waiting_deletion if at <= now_ms]
+        due = [segment for delay, segment in self._waiting_deletion if delay.is_over(now_ms)]
         if due:
-            self._waiting_deletion = [(at, segment) for at, segment in self._waiting_deletion if at > now_ms]
+            self._waiting_deletion = [waiting for waiting in self._waiting_deletion if not waiting[0].is_over(now_ms)]
         return due
 
     # ---------------------------------------------------------------- life

@@ -42,6 +42,7 @@ from moldau.storage.folders.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUF
 from moldau.storage.folders.unfinished import begin as begin_anew
 from moldau.storage.folders.unfinished import end as end_anew
 from moldau.storage.log import Log, Past
+from moldau.storage.log_segments import DeletionDelay
 from moldau.storage.recovery import TEMPORARY_SUFFIX, has_begun
 from moldau.storage.retention_clock import RetentionClock
 from moldau.types import METADATA_TOPIC, RESERVED_UUIDS, TopicPartition
@@ -66,7 +67,7 @@ class LogManager:
         """Moves that the end of an earlier process broke off, with their targets.  They begin again once the logs are loaded."""
         self.on_directory_failure: Callable[[LogDirectory, OSError], None] | None = None
         self._unique = unique
-        self._waiting_deletion: list[tuple[int, LogDirectory, str]] = []
+        self._waiting_deletion: list[tuple[DeletionDelay, LogDirectory, str]] = []
         self._preferred: dict[TopicPartition, LogDirectory] = {}
         self._clock = RetentionClock()
 
@@ -151,7 +152,7 @@ class LogManager:
         for directory in self._online():
             for name in self.files.listdir(directory.path):
                 if name.endswith(DELETE_SUFFIX) and self.files.is_dir(f"{directory.path}/{name}"):
-                    self._waiting_deletion.append((now_ms, directory, name))
+                    self._waiting_deletion.append((DeletionDelay(now_ms, 0), directory, name))
 
     def found(self, config_of: ConfigOf, now_ms: int) -> Iterator[FoundLog]:
         """Every log on the disk.
@@ -333,7 +334,8 @@ class LogManager:
                 with suppress(OSError):
                     self._set_aside(directory, logs, DELETE_SUFFIX)
             for log in logs:
-                self._waiting_deletion.append((now_ms + log.config.file_delete_delay_ms, directory, log.directory.rpartition("/")[2]))
+                delay = DeletionDelay(now_ms, log.config.file_delete_delay_ms)
+                self._waiting_deletion.append((delay, directory, log.directory.rpartition("/")[2]))
         return sum(map(len, going.values()))
 
     def set_stray(self, where: TopicPartition) -> str:
@@ -529,7 +531,7 @@ class LogManager:
         except OSError as error:
             self.fail_directory(target, error)
         else:
-            self._waiting_deletion.append((0, target, gone))
+            self._waiting_deletion.append((DeletionDelay(0, 0), target, gone))
 
     def move_failed(self, move: LogMove, error: OSError) -> None:
         """Note that a step failed: its disk goes offline.  A disk that is only full loses the copy again, and nothing else."""
@@ -560,7 +562,7 @@ class LogManager:
         except OSError as error:
             self.fail_directory(source, error)
             raise
-        self._waiting_deletion.append((now_ms + log.config.file_delete_delay_ms, source, gone))
+        self._waiting_deletion.append((DeletionDelay(now_ms, log.config.file_delete_delay_ms), source, gone))
         del source.logs[where]
         self._take(target, log)
         log.relocated(f"{target.path}/{where}")
@@ -614,8 +616,8 @@ class LogManager:
                 segments = log.due_segments(now_ms)
                 if segments:
                     yield Deletion(directory, segments)
-        due = [(directory, name) for at, directory, name in self._waiting_deletion if at <= now_ms]
-        self._waiting_deletion = [waiting for waiting in self._waiting_deletion if waiting[0] > now_ms]
+        due = [(directory, name) for delay, directory, name in self._waiting_deletion if delay.is_over(now_ms)]
+        self._waiting_deletion = [waiting for waiting in self._waiting_deletion if not waiting[0].is_over(now_ms)]
         for directory, name in due:
             if directory.is_online and self.files.exists(f"{directory.path}/{name}"):
                 yield Deletion(directory, [], f"{directory.path}/{name}")

@@ -637,3 +637,23 @@ def test_what_is_deleted_is_let_go_of_by_the_one_who_deletes() -> None:
     deletion.run(files)
     assert not any(map(files.exists, names)) and deletion.segments == []
     assert list(manager.deletions(NOW + log.config.file_delete_delay_ms)) == []
+
+
+def test_a_clock_that_was_set_back_does_not_keep_deleted_files() -> None:
+    """An hour back would keep them for an hour, and the disk full."""
+    files = MemoryFiles()
+    manager = a_started_manager(files)
+    log = create(manager, T0)
+    append(log)
+    log.roll(NOW)
+    log.update_high_watermark(log.log_end_offset)
+    log.flush()
+    manager.delete_records_before(log, 1)
+    log.drop_below_start(NOW)
+    assert list(manager.deletions(NOW)) == []
+    (deletion,) = manager.deletions(NOW - 3_600_000)
+    deletion.run(files)
+    manager.delete([T0], NOW)
+    assert list(manager.deletions(NOW)) == []
+    (deletion,) = manager.deletions(NOW - 3_600_000)
+    assert deletion.folder is not None

@@ -8,7 +8,8 @@ Partitions tell a follower's session of changes (`Watch`), and only changed or n
 has changed, not as much as is followed.
 
 Guarantees: an epoch is served once; a partition whose high watermark, log start or error changed is told exactly once per change,
-and again under another leader epoch; partitions that had data go to the end of the order, so that a small max_bytes starves nobody.
+and again after an error, a diverging epoch or another leader epoch; partitions that had data go to the end of the order, so that a small
+max_bytes starves nobody.
 Source: kafka.server.FetchSession; KIP-227, 516.  Called by `handlers/fetch.py`.
 """
 
@@ -114,17 +115,25 @@ class Spot:
 
     def has_news(self, found: PartitionData) -> bool:
         """Whether an incremental answer must carry the partition.  Notes the told state."""
-        news = len(found.records or b"") > 0 or found.preferred_read_replica >= 0 or found.diverging_epoch.epoch >= 0
-        if self.told_high_watermark != found.high_watermark:
-            self.told_high_watermark = found.high_watermark
-            news = True
-        if self.told_log_start_offset != found.log_start_offset:
-            self.told_log_start_offset = found.log_start_offset
-            news = True
-        if found.error_code != ErrorCode.NONE:
-            self.told_high_watermark = -1  # it is then told again once the error is gone
-            news = True
-        return news
+        before = self.told_high_watermark, self.told_log_start_offset
+        self.note_told(found)
+        return (
+            len(found.records or b"") > 0
+            or found.preferred_read_replica >= 0
+            or _is_ignored(found)
+            or before != (self.told_high_watermark, self.told_log_start_offset)
+        )
+
+    def note_told(self, found: PartitionData) -> None:
+        """Note what the client knows from this answer."""
+        is_ignored = _is_ignored(found)
+        self.told_high_watermark = -1 if is_ignored else found.high_watermark
+        self.told_log_start_offset = -1 if is_ignored else found.log_start_offset
+
+
+def _is_ignored(found: PartitionData) -> bool:
+    """Whether a client looks at the error or the diverging epoch only: the rest must be told again."""
+    return found.error_code != ErrorCode.NONE or found.diverging_epoch.epoch >= 0
 
 
 class FetchSession:
@@ -228,8 +237,7 @@ class FetchContext:
         if self._cache is None:
             return Answered(self.error, NO_SESSION, results)
         for spot, found in results:
-            spot.told_high_watermark = found.high_watermark
-            spot.told_log_start_offset = found.log_start_offset
+            spot.note_told(found)
         session_id = self._cache.create(
             {spot.key: spot for spot, _ in results},
             replica_id=self._replica_id,
@@ -350,7 +358,7 @@ def _is_to_be_looked_at_again(spot: Spot, found: PartitionData) -> bool:
     An error may be gone, there may be more bytes than were given, and a follower that is not in sync may join.
     """
     partition = spot.watched
-    if partition is None or found.error_code or found.diverging_epoch.epoch >= 0 or spot.replica_id not in partition.isr:
+    if partition is None or _is_ignored(found) or spot.replica_id not in partition.isr:
         return True
     return spot.fetch_offset < partition.log.log_end_offset or spot.told_high_watermark != partition.log.high_watermark
 

@@ -2,7 +2,7 @@ from itertools import count
 from uuid import UUID
 
 from moldau.errors import ErrorCode
-from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData, ReplicaState
+from moldau.protocol.messages.fetch import EpochEndOffset, FetchPartition, FetchRequest, PartitionData, ReplicaState
 from moldau.server.requests.fetch_session import EVICTION_MS, MAX_EPOCH, NO_SESSION, FetchContext, FetchSessionCache, Spot
 from moldau.types import ZERO_UUID
 
@@ -108,6 +108,19 @@ def test_an_answer_that_a_follower_ignored_is_told_again() -> None:
     ignored = data(0, high_watermark=6, log_start_offset=2)
     assert reply(ask(sessions, [spot(0, leader_epoch=2)], session_id, 2), p0=ignored) == [0]
     assert reply(ask(sessions, [spot(0, 7, leader_epoch=2)], session_id, 3), p0=ignored) == []
+
+
+def test_what_came_with_a_diverging_epoch_is_told_again() -> None:
+    """A follower truncates its log, and looks at nothing else in that answer."""
+    diverging = data(0, high_watermark=6)
+    diverging.diverging_epoch = EpochEndOffset(epoch=1, end_offset=6)
+    sessions = cache()
+    context = ask(sessions, [spot(0)])
+    session_id = context.answer([(each, diverging) for each in context.spots], now_ms=0).session_id
+    assert reply(ask(sessions, [spot(0, 6)], session_id, 1), p0=data(0, high_watermark=6)) == [0]
+    assert reply(ask(sessions, [spot(0, 7)], session_id, 2), p0=diverging) == [0]
+    assert reply(ask(sessions, [spot(0, 6)], session_id, 3), p0=data(0, high_watermark=6)) == [0]
+    assert reply(ask(sessions, [], session_id, 4), p0=data(0, high_watermark=6)) == []
 
 
 def test_partitions_come_change_and_go() -> None:

@@ -7,8 +7,8 @@ Version notes  0 lets the broker choose the member id; 1+ brings it along, and m
 Errors         UNSUPPORTED_VERSION (the protocol is switched off, or group.version is 0),
                INVALID_REQUEST, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, and those of `ConsumerGroup.heartbeat`.
 Differs from Kafka: regular expressions are matched at once, not a moment later.  A report under an older epoch gives nothing up: the answer
-               has the member's epoch and assignment.  A heartbeat on a connection that the member has replaced closes that connection.  A
-               member that still has to give partitions up is told again with each heartbeat.
+               has the member's epoch and assignment.  A heartbeat on a connection that the member has replaced closes that connection,
+               unless it is a leave.  A member that still has to give partitions up is told again with each heartbeat.
 """
 
 from typing import Final
@@ -38,7 +38,7 @@ def consumer_group_heartbeat(
     wrong = _what_is_wrong(request, context.version)
     if wrong is not None:
         return request.refused(ErrorCode.INVALID_REQUEST, wrong)
-    close_if_overtaken(broker, context, request.group_id, request.member_id)
+    close_if_overtaken(broker, context, request)
 
     def decide(machine: GroupMachine, token: Token, now_ms: int) -> Outcome:
         return machine.consumer_heartbeat(token, request, client_of(context), now_ms)

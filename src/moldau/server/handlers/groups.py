@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol, TypeVar
 from moldau.coordinator.group.environment import Client
 from moldau.coordinator.group.kinds import HeartbeatGroup
 from moldau.coordinator.group.machine import GroupMachine
+from moldau.coordinator.group.membership import JOIN_EPOCH
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.errors import ErrorCode
 from moldau.net.later import Later
@@ -27,17 +28,31 @@ def client_of(context: RequestContext) -> Client:
     return Client(context.header.client_id or "", f"/{context.client.host}", context.version)
 
 
-def close_if_overtaken(broker: Broker, context: RequestContext, group_id: str, member_id: str) -> None:
+class GroupHeartbeat(Protocol):
+    """A heartbeat of any protocol."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+
+
+def close_if_overtaken(broker: Broker, context: RequestContext, heartbeat: GroupHeartbeat) -> None:
     """Close the connection if its member has gone on with a newer one.
 
     A heartbeat tells the member's partitions.  A delayed heartbeat, on a connection that the member has replaced, tells the partitions that
-    the member had before.  Taken for news, it would give another member partitions that this member got meanwhile.
+    the member had before.  Taken for news, it would give another member partitions that this member got meanwhile.  A leave tells none,
+    and an administrator may send it for the member, on a connection that is older than the member's.
 
     Errors: ConnectionClosed.
     """
+    if heartbeat.member_epoch < JOIN_EPOCH:
+        return
     order = broker.coordinators.heartbeat_order
-    if order.is_overtaken("heartbeats", (group_id, member_id), NO_PRODUCER, context.client.connection_number):
-        raise ConnectionClosed(f"a heartbeat of {member_id} in {group_id} came after it had gone on with a newer connection")
+    sender = heartbeat.group_id, heartbeat.member_id
+    if order.is_overtaken("heartbeats", sender, NO_PRODUCER, context.client.connection_number):
+        raise ConnectionClosed(
+            f"a heartbeat of {heartbeat.member_id} in {heartbeat.group_id} came after it had gone on with a newer connection"
+        )
 
 
 def authorized_operations(*, is_asked: bool) -> int:

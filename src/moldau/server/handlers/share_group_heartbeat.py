@@ -7,7 +7,7 @@ Behaviour      Answers with the member's epoch and, when it changed or was asked
 Errors         UNSUPPORTED_VERSION (share.version is 0), INVALID_REQUEST, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS,
                GROUP_ID_NOT_FOUND (of another protocol too), and those of `ShareGroup.heartbeat`.
 Differs from Kafka: a member that reports an older epoch gets its assignment without asking for it.  A heartbeat on a connection that the
-               member has replaced closes that connection.
+               member has replaced closes that connection, unless it is a leave.
 """
 
 from moldau.coordinator.group.machine import GroupMachine
@@ -33,7 +33,7 @@ def share_group_heartbeat(
     wrong = _what_is_wrong(request)
     if wrong is not None:
         return refusal(ErrorCode.INVALID_REQUEST, wrong)
-    close_if_overtaken(broker, context, request.group_id, request.member_id)
+    close_if_overtaken(broker, context, request)
 
     def refused(code: ErrorCode) -> ShareGroupHeartbeatResponse:
         return refusal(code, None)

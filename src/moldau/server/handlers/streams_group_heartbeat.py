@@ -10,9 +10,10 @@ Errors         UNSUPPORTED_VERSION (the protocol is switched off, or streams.ver
                too), and those of `StreamsGroup.heartbeat`.
 Differs from Kafka: a member that reports other tasks than it was given gets its tasks again, unless a new assignment is on its way: it may
                have missed the answer.  A report under an older epoch gives nothing up: the answer has the member's epoch and tasks.  A
-               heartbeat on a connection that the member has replaced closes that connection.  Threads behind one endpoint are one entry of
-               the endpoints: of several, Kafka's client forgets all but the last.  Repartition topics that are joined take their number
-               from a fixed one of the same join only.  An invalid topology gets its own error code; Kafka says UNKNOWN_SERVER_ERROR.
+               heartbeat on a connection that the member has replaced closes that connection, unless it is a leave.  Threads behind one
+               endpoint are one entry of the endpoints: of several, Kafka's client forgets all but the last.  Repartition topics that are
+               joined take their number from a fixed one of the same join only.  An invalid topology gets its own error code; Kafka says
+               UNKNOWN_SERVER_ERROR.
 """
 
 from collections.abc import Iterator
@@ -46,7 +47,7 @@ def streams_group_heartbeat(
         invalid = _what_is_wrong_with(request.topology)
         if invalid is not None:
             return refusal(*invalid)
-    close_if_overtaken(broker, context, request.group_id, request.member_id)
+    close_if_overtaken(broker, context, request)
     environment = broker.coordinators.group_environment
 
     def decide(machine: GroupMachine, token: Token, now_ms: int) -> Outcome:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from moldau.errors import ErrorCode
+from moldau.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDir, AlterReplicaLogDirsRequest, AlterReplicaLogDirTopic
 from moldau.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from moldau.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -79,7 +80,8 @@ class FleetingProducer(Forgetter):
 
 
 class ForgettingOperator(Forgetter, Operator):
-    """An operator who deletes and creates the fleeting topic, deletes its records, and moves its replicas, too."""
+    """An operator who deletes and creates the fleeting topic, deletes its records, and moves its replicas, too: to other brokers, or to another
+    log directory."""
 
     async def create_topics(self) -> None:
         await super().create_topics()
@@ -118,8 +120,15 @@ class ForgettingOperator(Forgetter, Operator):
             partition.leader_id, DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=FLEETING, partitions=[asked])], timeout_ms=3000)
         )
 
+    async def move_to_a_directory(self) -> None:
+        """Tell a broker in which of its log directories a replica is to be."""
+        moved = AlterReplicaLogDirTopic(name=self.chance.choice((TOPIC, FLEETING)), partitions=[self.chance.randrange(PARTITIONS)])
+        wanted = AlterReplicaLogDir(path=self.chance.choice(self.fleet.folders), topics=[moved])
+        await self.ask(self.anyone(), AlterReplicaLogDirsRequest(dirs=[wanted]))
+
     async def do_something(self) -> None:
-        await self.chance.choice((super().do_something, self.delete_and_create, self.delete_records))()
+        orders = (super().do_something, self.delete_and_create, self.delete_records, self.move_to_a_directory)
+        await self.chance.choice(orders)()
 
 
 class Forgetting(Life):

@@ -12,9 +12,8 @@ from proof.fleet.fleet import SHAPES
 from proof.fleet.forgetting import Forgetting
 from proof.fleet.hunts import HUNTS, HUNTS_IN_PAGE_CACHES, Hunt
 from proof.fleet.life import Life, live
-from proof.fleet.plants import PLANTS, planted
-from proof.transactions.schedules.plants import PLANTS as TRANSACTION_PLANTS
-from proof.transactions.schedules.plants import planted as transaction_planted
+from proof.fleet.plants import COORDINATOR_PLANTS, PLANTS, planted
+from proof.fleet.reading import Reading
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,21 +24,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--shape", choices=[str(one) for one in SHAPES], help="only this one; otherwise the seed chooses")
     parser.add_argument("--count", action="store_true", help="lives with transactions, too")
     parser.add_argument("--forget", action="store_true", help="lives in which a topic and its records are deleted, too")
+    parser.add_argument("--read", action="store_true", help="lives with a group of readers, too")
     parser.add_argument("--hunt", action="store_true", help="lives that bring rare events together on purpose")
     hunts = sorted({one.__name__.removeprefix("_") for one in (*HUNTS, *HUNTS_IN_PAGE_CACHES)})
     parser.add_argument("--only", choices=hunts, help="hunt, and only in this way")
     parser.add_argument(
-        "--plant", choices=sorted((*PLANTS, *TRANSACTION_PLANTS)), action="append", help="plant only this fault; may be given several times"
+        "--plant", choices=sorted((*PLANTS, *COORDINATOR_PLANTS)), action="append", help="plant only this fault; may be given several times"
     )
     parser.add_argument(
-        "--plants", action="store_true", help="plant each fault in turn, with --count those of transactions, and tell which seed finds it"
+        "--plants", action="store_true", help="plant each fault in turn, with --count those of coordinators, and tell which seed finds it"
     )
     parser.add_argument("--verbose", action="store_true", help="show what the nodes log")
     given = parser.parse_args(arguments)
     shape = next((one for one in SHAPES if str(one) == given.shape), None)
-    kind = Counting if given.count else Forgetting if given.forget else partial(Hunt, only=given.only) if given.hunt or given.only else Life
+    kind = (
+        Counting
+        if given.count
+        else Forgetting
+        if given.forget
+        else Reading
+        if given.read
+        else partial(Hunt, only=given.only)
+        if given.hunt or given.only
+        else Life
+    )
     if given.plants or given.plant:
-        names = given.plant or (TRANSACTION_PLANTS if given.count else PLANTS)
+        names = given.plant or (COORDINATOR_PLANTS if given.count else PLANTS)
         return sum(not _found(name, kind, given.first, given.seeds) for name in names)
     done: Counter[str] = Counter()
     shapes: Counter[str] = Counter()
@@ -66,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _found(name: str, kind: Callable[..., Life], first: int, seeds: int) -> bool:
-    with (planted if name in PLANTS else transaction_planted)(name):
+    with planted(name):
         for number in range(seeds):
             result = live(first + number, kind=kind)
             if result.violations:

@@ -159,6 +159,21 @@ class Producer(Client):
                     self._leader, self._epoch = partition.leader_id, partition.leader_epoch
 
 
+class Apart:
+    """A machine with one of our own clients, which begins anew after every error."""
+
+    def __init__(self, fleet: Fleet, host: str) -> None:
+        self.fleet: Final = fleet
+        self.machine: Final = Machine(host)
+        self.chance: Final = random.Random(fleet.chance.getrandbits(64))
+        fleet.network.add(self.machine)
+
+    def options(self) -> dict[str, Any]:
+        servers = ",".join(f"{host_of(one)}:{PORT}" for one in self.fleet.shape.broker_ids)
+        clock = self.fleet.members[1].clock
+        return {"servers": servers, "network": self.fleet.network, "clock": clock, "random": self.chance, "request_timeout_ms": 2000}
+
+
 class Operator(Client):
     """A client that gives the orders that an administrator may give at any time."""
 

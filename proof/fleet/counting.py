@@ -11,7 +11,6 @@ counter are 0, 1, 2, … in both partitions, for the reader at every moment and 
 """
 
 import asyncio
-import random
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -23,8 +22,8 @@ from moldau.clients.producer import Producer
 from moldau.errors import KafkaError
 from moldau.testing.loop import Machine
 from moldau.types import TopicPartition
-from proof.fleet.clients import PARTITIONS, RETRY_AFTER_S, THINK_S, TOPIC, Operator
-from proof.fleet.fleet import PORT, Fleet, host_of
+from proof.fleet.clients import PARTITIONS, RETRY_AFTER_S, THINK_S, TOPIC, Apart, Operator
+from proof.fleet.fleet import Fleet
 from proof.fleet.life import FAULTS, Fault, Life, User
 from proof.transactions.schedules.verdict import visible_in
 
@@ -39,21 +38,6 @@ GIVEN_UP: Final = 1 << 40
 
 class OnPurpose(Exception):
     """A counter changes its mind."""
-
-
-class Apart:
-    """A machine whose client begins anew after every error."""
-
-    def __init__(self, fleet: Fleet, host: str) -> None:
-        self.fleet: Final = fleet
-        self.machine: Final = Machine(host)
-        self.chance: Final = random.Random(fleet.chance.getrandbits(64))
-        fleet.network.add(self.machine)
-
-    def options(self) -> dict[str, Any]:
-        servers = ",".join(f"{host_of(one)}:{PORT}" for one in self.fleet.shape.broker_ids)
-        clock = self.fleet.members[1].clock
-        return {"servers": servers, "network": self.fleet.network, "clock": clock, "random": self.chance, "request_timeout_ms": 2000}
 
 
 class Tally:

@@ -80,8 +80,8 @@ class FleetingProducer(Forgetter):
 
 
 class ForgettingOperator(Forgetter, Operator):
-    """An operator who deletes and creates the fleeting topic, deletes its records, and moves its replicas, too: to other brokers, or to another
-    log directory."""
+    """An operator who deletes and creates the fleeting topic, deletes its records, and moves its replicas, too: to other brokers, or to
+    another log directory."""
 
     async def create_topics(self) -> None:
         await super().create_topics()

@@ -4,6 +4,7 @@ with planted("lost-log-stays-eligible"):
     live(seed).violations
 """
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
@@ -21,9 +22,11 @@ from moldau.raft.machine.node import RaftNode
 from moldau.raft.roles import Leader, Unattached
 from moldau.replication.follower import Followed, Stage
 from moldau.replication.partition import Partition
+from moldau.server.coordinators.log import PartitionLog
 from moldau.server.node import taken_folders
 from moldau.storage.log import Log
 from moldau.storage.producers.state import AppendOrigin, ProducerStates
+from proof.transactions.schedules.plants import PLANTS as TRANSACTION_PLANTS
 
 Patch = AbstractContextManager[Any]
 Build = partition_change._Build
@@ -106,6 +109,19 @@ async def _in_memory(self: RaftDriver, write: Any, path: str, data: bytes) -> No
 
 def _until_leader_has_it(self: Partition, end_offset: int, wait: Any, slot: Any) -> bool:
     return True
+
+
+def _release_soon(self: PartitionLog, end_offset: int) -> None:
+    asyncio.get_running_loop().call_soon(self._on_acknowledged)
+
+
+@contextmanager
+def _answered_by_leader() -> Iterator[None]:
+    with (
+        patch.object(PartitionLog, "watch", _release_soon),
+        patch.object(PartitionLog, "committed_offset", property(lambda self: self.end_offset)),
+    ):
+        yield
 
 
 @contextmanager
@@ -192,11 +208,19 @@ PLANTS: Final[dict[str, tuple[str, Callable[[], Patch]]]] = {
     ),
 }
 """Name → the fault in words, and the patch that plants it."""
+COORDINATOR_PLANTS: Final[dict[str, tuple[str, Callable[[], Patch]]]] = {
+    "coordinator-answers-early": (
+        "a coordinator answers when the leader of its partition has the records",
+        _answered_by_leader,
+    ),
+    **TRANSACTION_PLANTS,
+}
+"""The faults that only users of coordinators meet."""
 
 _CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qg"
 
 
 @contextmanager
 def planted(name: str) -> Iterator[None]:
-    with PLANTS[name][1]():
+    with (PLANTS | COORDINATOR_PLANTS)[name][1]():
         yield

@@ -10,12 +10,12 @@ from proof.fleet.counting import Counting
 from proof.fleet.fleet import SHAPES
 from proof.fleet.forgetting import Forgetting
 from proof.fleet.hunts import Hunt
-from proof.fleet.life import FAULTS, Result, live
+from proof.fleet.life import FAULTS, Life, Result, live
 from proof.fleet.plants import planted
-from proof.transactions.schedules.plants import planted as transaction_planted
+from proof.fleet.reading import Reading
 
 SEEDS = int(os.environ.get("MOLDAU_FLEET_SEEDS", "200"))
-COUNTING_SEEDS = FORGETTING_SEEDS = SEEDS // 8
+COUNTING_SEEDS = FORGETTING_SEEDS = READING_SEEDS = SEEDS // 8
 CHAOS_S = 6.0
 """Shorter than by hand, so that more lives fit into the time that tests have."""
 AT_A_TIME = 25
@@ -77,10 +77,18 @@ def test_a_topic_forgets(first: int) -> None:
     assert sum(result.done["acknowledged in a fleeting topic"] for result in results) > 5 * AT_A_TIME, "too little happened"
 
 
-def test_a_planted_fault_of_transactions_is_found() -> None:
-    assert not live(0, kind=Counting).violations
-    with transaction_planted("aborted-offsets-count"):
-        assert any(live(seed, kind=Counting).violations for seed in range(3))
+@pytest.mark.parametrize("first", range(0, READING_SEEDS, AT_A_TIME))
+def test_a_group_reads_everything(first: int) -> None:
+    results = [live(seed, kind=Reading, chaos_s=CHAOS_S) for seed in range(first, min(first + AT_A_TIME, READING_SEEDS))]
+    assert not {result.seed: result.violations for result in results if result.violations}
+    assert sum(result.done["commits"] for result in results) > 10 * AT_A_TIME, "too little happened"
+
+
+@pytest.mark.parametrize(("plant", "kind"), [("aborted-offsets-count", Counting), ("coordinator-answers-early", Reading)])
+def test_a_planted_fault_of_coordinators_is_found(plant: str, kind: type[Life]) -> None:
+    assert not live(0, kind=kind).violations
+    with planted(plant):
+        assert any(live(seed, kind=kind).violations for seed in range(12))
 
 
 @pytest.mark.parametrize(

@@ -24,12 +24,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.processes import cpu_by_kind
 from benchmarks.published import PUBLISHED, box, publish
-from moldau.pipelines.provision import spark_connector_jars
 from moldau.pipelines.session import open_session
 from moldau.pipelines.topics import create_topics
 from moldau.testing.child import NodeProcess
 from moldau.testing.process import BrokerProcess
 from proof.kafka.apache import ApacheKafka
+from proof.kafka.jars import spark_connector_jars
 
 OURS, STOCK = "moldau", "kafka"
 VALUE_BYTES = 100

@@ -35,7 +35,7 @@ from moldau.connect.data import Field, Schema, Struct, Type
 from moldau.connect.errors import DataError
 from moldau.connect.registry.client import Registered
 from moldau.connect.registry.framing import framed, unframed
-from moldau.pipelines.provision.jars import jar_set
+from proof.kafka.jars import jar_set
 from proof.metadata.oracle import Oracle
 
 SOURCE: Final = Path(__file__).parent / "oracle" / "AvroSchemas.java"

@@ -10,9 +10,9 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 
-from moldau.pipelines.provision.jars import jar_set
 from proof.connect.worker import Worker
 from proof.kafka.apache import QUIET_LOG4J, java_command
+from proof.kafka.jars import jar_set
 from proof.kafka.provision import KAFKA_VERSION
 
 WORKER = "org.apache.kafka.connect.cli.ConnectDistributed"

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from moldau.pipelines.provision import java_home
-from moldau.pipelines.provision.jars import jar_set
 from moldau.testing.child import HOST, ChildProcess, free_ports
+from proof.kafka.jars import jar_set
 from proof.metadata.oracle import compiled
 
 SOURCE: Final = Path(__file__).parent / "oracle" / "OpenSearch.java"

@@ -16,7 +16,7 @@ from moldau.connect.data import Record
 from moldau.connect.errors import ConnectError
 from moldau.connect.transforms.catalogue import NEW_RECORD_STATE, TRANSFORM_PLUGINS
 from moldau.connect.transforms.new_record_state import HANDLING
-from moldau.pipelines.provision.jars import jar_set
+from proof.kafka.jars import jar_set
 from proof.metadata.oracle import compiled_command, talking
 
 SOURCE: Final = Path(__file__).parent / "oracle" / "Transforms.java"

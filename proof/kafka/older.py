@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final, Self
 
 from moldau.pipelines.provision import java_home
-from moldau.pipelines.provision.jars import jar_set
 from moldau.testing.child import CLUSTER_ID, HOST, ChildProcess, NodeProcess, held_ports
+from proof.kafka.jars import jar_set
 
 FLAGS: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-Dzookeeper.admin.enableServer=false")
 LOG4J: Final = """\

@@ -13,9 +13,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from moldau.pipelines.provision import ProvisionError, java_environment, java_home, spark_connector_jars
+from moldau.pipelines.provision import ProvisionError, java_environment, java_home
 from moldau.pipelines.provision.cache import only_one
-from moldau.pipelines.provision.jars import jar_set
+from proof.kafka.jars import jar_set, spark_connector_jars
 
 __all__ = ["java_environment", "java_home", "kafka_classpath", "kcat", "spark_connector_jars", "streams_jars"]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from moldau.pipelines.provision.jars import jar_set
 from proof.connect.debezium.records import Records
+from proof.kafka.jars import jar_set
 from proof.metadata.oracle import compiled_command, talking
 
 SOURCE: Final = Path(__file__).parent.parent / "oracle" / "Debezium.java"

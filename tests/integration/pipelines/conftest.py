@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from moldau.pipelines.provision import spark_connector_jars
 from moldau.pipelines.session import SHORT_LIVED, open_session
 from moldau.testing.process import BrokerProcess
 from proof.kafka.apache import ApacheKafka
+from proof.kafka.jars import spark_connector_jars
 
 _numbers = itertools.count()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from moldau.pipelines.provision import ProvisionError, java_home
-from moldau.pipelines.provision.jars import ROUNDS, Jar, fetch, missing
+from proof.kafka.jars import ROUNDS, Jar, fetch, missing
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
 

@@ -1,6 +1,6 @@
 """● Named sets of jars, fetched by the Ivy that PySpark carries, each jar checked against a committed SHA-256.
 
-A set is a text file beside this one: `sha256 organisation:name:version` a line, complete, so nothing is resolved at
+A set is a text file of `jar_sets/`: `sha256 organisation:name:version` a line, complete, so nothing is resolved at
 run time and every machine gets the same bytes.  Ivy runs a few times side by side, for its time goes into waiting.
 Jars that have come are kept: a second try fetches the rest.  An organisation with a mirror of its own names an Ivy settings
 file in `MOLDAU_IVY_SETTINGS`.
@@ -17,9 +17,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from moldau.pipelines.provision.cache import ProvisionError, Step, cache_dir, only_one
+from moldau.pipelines.provision.cache import ProvisionError, cache_dir, only_one
 from moldau.pipelines.provision.java import java_home
+from proof.kafka.step import Step
 
+SETS = Path(__file__).parent / "jar_sets"
 SIDE_BY_SIDE = 4
 ROUNDS = 3
 """One file in hundreds may fail to come; it comes when it is asked for again."""
@@ -65,7 +67,7 @@ def jar_set(name: str) -> list[Path]:
 
 
 def read_set(name: str) -> list[Jar]:
-    text = Path(__file__).with_name(f"{name}.jars").read_text(encoding="utf-8")
+    text = (SETS / f"{name}.jars").read_text(encoding="utf-8")
     return [Jar.parse(line) for line in text.splitlines() if line and not line.startswith("#")]
 
 

@@ -4,8 +4,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from moldau.pipelines.provision import jars
-from moldau.pipelines.provision.jars import Jar
+from proof.kafka import jars
+from proof.kafka.jars import Jar
 
 
 def a_jar(content: bytes = b"jar", name: str = "core") -> Jar:

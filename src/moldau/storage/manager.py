@@ -13,7 +13,7 @@ A directory whose disk fails takes its logs offline (`on_directory_failure`); th
 Source: LogManager, LogDirFailureChannel; KIP-112, KIP-858.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import EMFILE, ENODEV
 from typing import Final
@@ -389,38 +389,6 @@ class LogManager:
                 self._lower_recovery_point(log, offset, start=offset)
             return log.truncate_to(offset, now_ms)
 
-    def truncate_many(self, offsets: Mapping[Log, int], now_ms: int) -> dict[Log, OSError]:
-        """Truncate as `truncate_to` for each log, with one checkpoint of the recovery points for all logs of a directory.  Returns the logs
-        that could not be truncated, with the reason: they are offline.
-        """
-        failed: dict[Log, OSError] = {}
-        starts: dict[Log, int] = {}
-        for log, offset in offsets.items():
-            try:
-                with self._failing(log, and_raise=True):
-                    starts[log] = log.batch_boundary(offset)
-            except OSError as error:
-                failed[log] = error
-        lowered: dict[LogDirectory, bool] = {}
-        for log, offset in starts.items():
-            if not self._begins_anew(log, offset) and offset < log.log_end_offset:
-                directory = self.directory_of(log.topic_partition)
-                lowered[directory] = self._lower(log, offset, start=offset) or lowered.get(directory, False)
-        for directory, is_noted_above in lowered.items():
-            if is_noted_above:
-                try:
-                    directory.write_checkpoints(self.files)
-                except OSError as error:
-                    self.fail_directory(directory, error)
-        for log, offset in starts.items():
-            try:
-                if log.failure is not None:
-                    raise log.failure
-                self.truncate_to(log, offset, now_ms)
-            except OSError as error:
-                failed[log] = error
-        return failed
-
     def truncate_fully_and_start_at(self, log: Log, offset: int, now_ms: int, *, log_start_offset: int | None = None) -> None:
         """Truncate as `Log.truncate_fully_and_start_at`, with the recovery point on the disk lowered first.  Errors: OSError."""
         with self._failing(log, and_raise=True):
@@ -451,20 +419,16 @@ class LogManager:
         log.end_flush(flush)
 
     def _lower_recovery_point(self, log: Log, offset: int, *, start: int) -> None:
-        """Lower the recovery point here and on the disk.  Errors: OSError."""
-        if self._lower(log, offset, start=start):
-            self.directory_of(log.topic_partition).write_checkpoints(self.files)
-
-    def _lower(self, log: Log, offset: int, *, start: int) -> bool:
-        """Lower the recovery point, and the start to `start` at most: a noted start beyond the end would look like damage.  Returns whether
-        the disk has higher values.
+        """Lower the recovery point, and the start to `start` at most, here and on the disk: a noted start beyond the end would look like
+        damage.  Errors: OSError.
         """
         where = log.topic_partition
         directory = self.directory_of(where)
         directory.generation += 1
         log.lower_recovery_point(offset)
         log.log_start_offset = min(log.log_start_offset, start)
-        return directory.recovery_points.get(where, 0) > offset or directory.log_start_offsets.get(where, 0) > start
+        if directory.recovery_points.get(where, 0) > offset or directory.log_start_offsets.get(where, 0) > start:
+            directory.write_checkpoints(self.files)
 
     @staticmethod
     def _begins_anew(log: Log, offset: int) -> bool:

@@ -58,13 +58,14 @@ def test_a_node_in_the_background_serves_until_it_is_stopped(place: tuple[Path, 
     started = run(folder, "kafka-server-start", "-daemon", "server.properties")
     assert (started.returncode, started.stdout) == (0, "")
     assert started.stderr.endswith("its output is in logs/kafkaServer.out\n")
+    output = folder / "logs" / "kafkaServer.out"
     try:
-        until(lambda: answers(port), "the node serves")
+        until(lambda: f"Node {node_id} is up" in output.read_text(encoding="utf-8"), "the node serves")
+        assert answers(port)
     finally:
         stopped = run(folder, *stop)
     assert (stopped.returncode, stopped.stdout, stopped.stderr) == (0, "", "")
     until(lambda: not runs(node_id), "the node ends")
-    assert f"Node {node_id} is up" in (folder / "logs" / "kafkaServer.out").read_text(encoding="utf-8")
     assert run(folder, *stop).stdout == "No kafka server to stop\n"
 
 

@@ -19,6 +19,7 @@ WITHIN_S = 120.0
 MOLDAU = """set -e
 moldau() { case "$*" in
   up) ;;                                       # stays, and `serve` is what runs here
+  kafka-server-*) ;;                           # `cli/test_daemon.py` starts and stops one; here it would stop every node of this machine
   shop*) "$PYTHON" -m moldau.tools.cli.main "$@" --help > help.txt ;;    # stays; a wrong value is refused before the help
   "pipelines run"*) ;;                         # stays, and wants the file to be filled in
   *kafka-console-share-consumer*) "$PYTHON" -m moldau.tools.cli.main "$@" --timeout-ms 1000 ;;

@@ -205,42 +205,6 @@ def test_a_truncation_lowers_the_recovery_point_on_the_disk_first() -> None:
     assert files.read(f"/data/a/{RECOVERY_POINTS}") == b"0\n1\nt 0 4\n"
 
 
-def test_many_truncations_lower_the_recovery_points_with_one_checkpoint_for_all_and_before_any_of_them() -> None:
-    files = MemoryFiles()
-    manager = a_started_manager(files)
-    logs = [create(manager, TopicPartition("t", number)) for number in range(5)]
-    for log in logs:
-        append(log, 9)
-        log.flush()
-    files.sync_everything()
-    manager.write_checkpoints()
-    order: list[str] = []
-    files.hook = lambda call, path: order.append(f"{call} {path}") if call in ("rename", "truncate") else None
-    assert manager.truncate_many(dict.fromkeys(logs[:4], 4), NOW) == {}
-    files.hook = None
-    assert [log.log_end_offset for log in logs] == [4, 4, 4, 4, 9]
-    noted = [number for number, call in enumerate(order) if call.startswith("rename") and RECOVERY_POINTS in call]
-    cut = [number for number, call in enumerate(order) if call.startswith("truncate") and call.endswith(".log")]
-    assert len(noted) == 1 and len(cut) == 4 and noted[0] < min(cut)
-    for seed in range(20):
-        after = a_started_manager(files.crashed(random.Random(seed)))
-        assert [after.logs[log.topic_partition].log_end_offset >= 4 for log in logs] == [True] * 5
-
-
-def test_of_many_truncations_one_that_fails_takes_its_directory_and_no_other() -> None:
-    files = MemoryFiles()
-    manager = a_started_manager(files, "/data/a", "/data/b")
-    logs = [create(manager, TopicPartition("t", number)) for number in range(4)]
-    for log in logs:
-        append(log, 9)
-    here = manager.directory_of(logs[0].topic_partition).path
-    files.hook = lambda call, path: Fault() if call == "truncate" and path.startswith(here) and path.endswith(".log") else None
-    failed = manager.truncate_many(dict.fromkeys(logs, 4), NOW)
-    assert {log.directory.startswith(here) for log in failed} == {True} and len(failed) == 2
-    assert {log.log_end_offset for log in logs if log not in failed} == {4}
-    assert all((log.failure is not None) == (log in failed) for log in logs)
-
-
 def test_a_checkpoint_whose_name_could_not_be_synced_is_synced_with_the_next_one() -> None:
     files = MemoryFiles()
     manager = a_started_manager(files)

@@ -20,8 +20,7 @@ from moldau.clients.forking import DETAIL, watch
 from moldau.clients.older import fitted, in_newest_form
 from moldau.clients.view import EMPTY, ClusterView, Node
 from moldau.errors import ErrorCode, KafkaError
-from moldau.net.channel import Channel
-from moldau.net.correlation import is_answered
+from moldau.net.channel import Channel, Told
 from moldau.net.transport import Network
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.protocol.wire import AnyResponse, Request
@@ -212,12 +211,25 @@ class Cluster:
 
     async def _send(self, request: Request[AnyResponse], node_id: int | None, extra_s: float, max_version: int | None) -> AnyResponse:
         channel = await (self.any_channel() if node_id is None else self.channel_to(node_id))
-        version = channel.version_of(type(request))
-        if max_version is not None:
-            version = min(max_version, version)
-        self.requests += 1
+        version = self._version_of(channel, request, max_version)
         answer = await channel.send(fitted(request, version), version, timeout_s=self._answer_within_s + extra_s)
         return in_newest_form(request, version, answer)
+
+    def ask(
+        self, channel: Channel, request: Request[AnyResponse], told: Told, *, extra_s: float = 0.0, max_version: int | None = None
+    ) -> None:
+        """Send a request on an open channel now.  `told` gets its response, in the turn in which that is read, or a ChannelClosed.
+
+        The request has no older form.  Errors at once: OSError; KafkaError UNSUPPORTED_VERSION; EncodeError.
+        """
+        version = self._version_of(channel, request, max_version)
+        channel.ask(request, told, version, timeout_s=self._answer_within_s + extra_s)
+
+    def _version_of(self, channel: Channel, request: Request[AnyResponse], max_version: int | None) -> int:
+        """The version in which a request leaves now."""
+        self.requests += 1
+        version = channel.version_of(type(request))
+        return version if max_version is None else min(max_version, version)
 
     async def send_to_controller(
         self, request: Request[AnyResponse], error_of: Callable[[AnyResponse], int], *, extra_s: float = 0.0
@@ -247,11 +259,6 @@ class Cluster:
 
         return await (self.send(request, extra_s=extra_s) if self.is_at_controllers else retrying(attempt))
 
-    async def post(self, request: Request[AnyResponse], *, node_id: int) -> None:
-        """Write a Produce with acks=0, which has no response."""
-        assert not is_answered(request)
-        (await self.channel_to(node_id)).post(request)
-
     async def any_channel(self) -> Channel:
         """An open connection to any broker, else a new one to the first address that can be reached.
 
@@ -261,7 +268,7 @@ class Cluster:
             with contextlib.suppress(OSError):
                 return await self._open((active.host, active.port))
         for channel in self._channels.values():
-            if not channel.is_closed and asyncio.get_running_loop().time() < channel.retire_at:
+            if not self._is_over(channel):
                 return channel
         known = [(node.host, node.port) for node in self.view.nodes.values()]
         reasons = []
@@ -295,6 +302,12 @@ class Cluster:
             return await self._open((node.host, node.port))
         except OSError as error:
             raise Unreachable(f"{kind} {node_id} at {node}: {_reason(error)}") from error
+
+    def open_channel_to(self, node_id: int) -> Channel | None:
+        """The connection to a node if a request may begin on it now; else `channel_to` opens one."""
+        node = self.view.nodes.get(node_id)
+        channel = None if node is None else self._channels.get((node.host, node.port))
+        return channel if channel is not None and not self._is_over(channel) else None
 
     async def refresh(self, topics: Collection[str] | None = None, *, allow_auto_topic_creation: bool = False) -> ClusterView:
         """Ask for the brokers and these topics; None asks for all topics."""
@@ -332,10 +345,9 @@ class Cluster:
             self._check_open()
             self.check_loop()
             channel = self._channels.get(address)
-            if channel is not None and not channel.is_closed and asyncio.get_running_loop().time() >= channel.retire_at:
-                channel.retire()
-                channel = None
-            if channel is None or channel.is_closed:
+            if channel is None or self._is_over(channel):
+                if channel is not None and not channel.is_closed:
+                    channel.retire()
                 channel = await self._connect(*address)
                 if self._refusal is not None:  # `end` was called meanwhile
                     channel.close()
@@ -345,6 +357,11 @@ class Cluster:
                 self.connection_creations += 1
                 self._channels[address] = channel
             return channel
+
+    @staticmethod
+    def _is_over(channel: Channel) -> bool:
+        """Whether no request should begin on a channel any more."""
+        return channel.is_closed or asyncio.get_running_loop().time() >= channel.retire_at
 
     def check_loop(self) -> None:
         """Refuse a loop that cannot watch sockets, before anything waits for an answer.  Errors: FatalError."""

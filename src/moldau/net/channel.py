@@ -3,6 +3,8 @@
     channel = await Channel.connect(network, host, port, client_id="a-client")     # has agreed on versions
     response = await channel.send(MetadataRequest(topics=None))                    # any number at a time, answered in order
 
+`ask` calls a function with the answer instead, in the turn in which it is read.
+
 A request without an answer in time ends the connection, because the answers behind it cannot come either.  The end of the connection fails
 every request in flight with the same reason.  Used by clients, and between brokers.
 """
@@ -10,7 +12,8 @@ every request in flight with the same reason.  Used by clients, and between brok
 import asyncio
 import math
 from collections.abc import Callable
-from typing import Any, Final, cast
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from moldau.errors import ErrorCode, KafkaError
 from moldau.net.correlation import Correlation, CorrelationError, is_answered
@@ -33,6 +36,16 @@ class RequestTimedOut(ChannelClosed, TimeoutError):
     """No response came in time, and the connection was closed."""
 
 
+Told: TypeAlias = Callable[[Response | ChannelClosed], None]
+
+
+class _Asked(NamedTuple):
+    """A request in flight."""
+
+    told: Told
+    timer: asyncio.TimerHandle
+
+
 class Channel:
     """One connection to a broker; a `Receiver` of its transport.  Made by `connect`."""
 
@@ -46,7 +59,7 @@ class Channel:
         self._correlation = Correlation(client_id)
         self._framing = Framing(MAX_RESPONSE_BYTES, buffers or ReceiveBuffers())
         self._transport: Transport | None = None
-        self._pending: dict[int, asyncio.Future[Response]] = {}
+        self._pending: dict[int, _Asked] = {}
         self._failure: ChannelClosed | None = None
 
     @classmethod
@@ -121,18 +134,25 @@ class Channel:
 
         Errors: ChannelClosed, RequestTimedOut; KafkaError UNSUPPORTED_VERSION and EncodeError, which leave the channel as it was.
         """
-        assert is_answered(request), "a produce with acks=0 has no response: use post"
-        timeout_s = self._timeout_s if timeout_s is None else timeout_s
-        number = self._write(request, version)
-        future = self._pending[number] = self._loop.create_future()
-        timer = self._loop.call_later(timeout_s, self._expire, type(request).__name__, timeout_s)
+        future: asyncio.Future[Response] = self._loop.create_future()
+        timer = self.ask(request, partial(_settle, future), version, timeout_s=timeout_s)
         try:
             # Responses are matched to their requests by number, and decoded by the request's class.
             return cast(AnyResponse, await future)
         finally:
             timer.cancel()
-            if self._is_retired and not self._pending:
-                self.close()
+
+    def ask(self, request: Request[Any], told: Told, version: int | None = None, *, timeout_s: float | None = None) -> asyncio.TimerHandle:
+        """Send a request.  `told` gets its response, in the turn in which that is read, or the error that ended the connection.
+
+        Returns the timer that ends the connection without a response in time.  Errors at once: as `send`.
+        """
+        assert is_answered(request), "a produce with acks=0 has no response: use post"
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        number = self._write(request, version)
+        timer = self._loop.call_later(timeout_s, self._expire, type(request).__name__, timeout_s)
+        self._pending[number] = _Asked(told, timer)
+        return timer
 
     def post(self, request: Request[Any], version: int | None = None) -> None:
         """Send a request without response: a produce with acks=0.  Errors: as `send`."""
@@ -159,14 +179,25 @@ class Channel:
         frames = self._framing.received(count)
         try:
             for frame in frames:
+                if self._failure is not None:  # who was told of the frame before has closed the channel
+                    return
                 number, response = self._correlation.response(frame)
-                future = self._pending.pop(number)
-                if not future.done():  # its caller may have been cancelled
-                    future.set_result(response)
+                asked = self._pending.pop(number)
+                asked.timer.cancel()
+                self._tell(asked.told, response)
             if self._framing.error is not None:
                 raise CorrelationError(self._framing.error)
         except CorrelationError as error:
             self._end(ChannelClosed(f"{self.peer}: {error}"))
+        if self._is_retired and not self._pending:
+            self.close()
+
+    def _tell(self, told: Told, answer: Response) -> None:
+        """A bug in `told` is its own: the answers behind this one are read all the same."""
+        try:
+            told(answer)
+        except Exception as error:
+            self._loop.call_exception_handler({"message": f"{told!r} failed at an answer of {self.peer}", "exception": error})
 
     def writable(self) -> None:
         pass
@@ -206,12 +237,20 @@ class Channel:
             return
         self._failure = failure
         pending, self._pending = self._pending, {}
-        for future in pending.values():
-            if not future.done():
-                copy = type(failure)(*failure.args)
-                copy.__cause__ = failure.__cause__
-                future.set_exception(copy)
-                # A caller that was cancelled meanwhile no longer waits for it.
-                future.exception()
+        for asked in pending.values():
+            asked.timer.cancel()
+            copy = type(failure)(*failure.args)
+            copy.__cause__ = failure.__cause__
+            self._loop.call_soon(asked.told, copy)
         if self.on_closed is not None:
             self.on_closed(self)
+
+
+def _settle(future: "asyncio.Future[Response]", answer: Response | ChannelClosed) -> None:
+    if future.done():  # its caller was cancelled
+        return
+    if isinstance(answer, ChannelClosed):
+        future.set_exception(answer)
+        future.exception()  # a caller that is cancelled before it goes on does not look at it
+    else:
+        future.set_result(answer)

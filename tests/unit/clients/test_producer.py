@@ -11,6 +11,7 @@ from moldau.clients.errors import BufferFull, ClientError, ClusterUnreachable, D
 from moldau.clients.options import OptionError
 from moldau.clients.producer import Producer
 from moldau.errors import ErrorCode, KafkaError
+from moldau.net.channel import Channel
 from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.protocol.messages.produce import ProduceRequest
 from moldau.protocol.records.compression import Codec
@@ -60,6 +61,52 @@ def test_a_record_arrives_and_its_place_is_told() -> None:
     first, second = producing(world, work)
     assert (first.topic, first.partition, first.offset, first.timestamp, second.offset) == ("t", 0, 0, 5, 1)
     assert world.cluster.partition("t", 0).values == [b"a", b"text"]
+
+
+def test_a_record_leaves_with_the_next_turn_and_its_end_is_told_with_its_answer() -> None:
+    world = a_world()
+
+    async def work(producer: Producer) -> list[tuple[int, int]]:
+        await producer.send("t", b"first")
+        channel = await producer.cluster.channel_to(world.cluster.partition("t", 0).leader)
+        received, told, seen = channel.received, list[int](), list[tuple[int, int]]()
+
+        def watched(count: int) -> None:
+            received(count)
+            seen.append((channel.in_flight, len(told)))
+
+        setattr(channel, "received", watched)  # noqa: B010  # mypy allows no assignment to a method
+        delivery = producer.send("t", b"second", on_delivery=lambda where, error: told.append(1))
+        await asyncio.sleep(0)
+        seen.append((channel.in_flight, len(told)))
+        await delivery
+        return seen
+
+    assert producing(world, work) == [(1, 0), (0, 1)]
+
+
+def test_no_request_overtakes_those_that_wait_for_the_connection() -> None:
+    world = a_world()
+
+    async def work(producer: Producer) -> float:
+        await producer.send("t", b"first")
+        cluster, loop = producer.cluster, asyncio.get_running_loop()
+        (await cluster.channel_to(world.cluster.partition("t", 0).leader)).close()
+        connect = cluster._connect
+
+        async def connecting(host: str, port: int) -> Channel:
+            channel = await connect(host, port)
+            loop.call_soon(producer.send, "t", b"4" + bytes(200))  # ready to leave while two of the three before it wait
+            return channel
+
+        cluster._connect = connecting
+        for number in range(1, 4):
+            producer.send("t", b"%d" % number + bytes(200))
+        await producer.flush()
+        return producer.metrics()["producer.record.retry.total"]
+
+    assert producing(world, work, batch_size=300) == 0, "the leader refused a batch as out of order"
+    assert [value[:1] for value in world.cluster.partition("t", 0).values] == [b"f", b"1", b"2", b"3", b"4"]
 
 
 def test_the_end_of_the_block_waits_for_what_nobody_awaited() -> None:

@@ -188,6 +188,26 @@ async def test_a_cancelled_caller_does_not_disturb_the_others() -> None:
         assert (await channel.send(REQUEST)).producer_id == 41
 
 
+async def test_who_is_told_may_fail_or_close_the_channel() -> None:
+    async with connected() as (_, channel):
+        told: list[object] = []
+        failures: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context["exception"]))
+
+        def close(answer: object) -> None:
+            told.append(answer)
+            channel.close()
+
+        channel.ask(REQUEST, lambda _: told.append(1 // 0))
+        channel.ask(REQUEST, told.append)
+        channel.ask(REQUEST, close)
+        channel.ask(REQUEST, told.append)
+        with pytest.raises(ChannelClosed, match="closed here"):
+            await channel.send(REQUEST)
+        assert [type(one) for one in failures] == [ZeroDivisionError]
+        assert [type(one) for one in told] == [InitProducerIdResponse, InitProducerIdResponse, ChannelClosed]
+
+
 async def test_garbage_from_the_broker_ends_the_connection() -> None:
     async with connected() as (broker, channel):
         broker.answer = lambda correlation_id: [b"\0\0\0\4\x7f\0\0\0"]

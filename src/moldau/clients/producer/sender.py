@@ -1,13 +1,15 @@
 """● Sends the accumulator's batches to the leaders of their partitions, and brings the answers back.
 
-A turn takes the batches that may leave, and ends.  The next record, answer, metadata or due time begins the next turn.  No turn waits
-for one partition while another could be served.  Called by `producer`.
+A turn takes the batches that may leave, writes their requests, and ends.  The next record, answer, metadata or due time begins the next
+one.  No turn waits for one partition while another could be served.  An answer is told in the turn in which it is read.  Called by
+`producer`.
 """
 
 import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 from moldau.clients.cluster import STALE_METADATA, Cluster, Unreachable
@@ -20,7 +22,15 @@ from moldau.clients.producer.options import ProducerOptions
 from moldau.clients.topics import Topics
 from moldau.clock import Clock
 from moldau.errors import ErrorCode, KafkaError
-from moldau.protocol.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
+from moldau.net.channel import Channel
+from moldau.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from moldau.protocol.wire import Response
 from moldau.types import TopicPartition
 
 LOG: Final = logging.getLogger(__name__)
@@ -73,7 +83,7 @@ class Sender:
         self._off_loop = off_loop
         self._large_bytes = off_loop.large_bytes.get(options.codec, NEVER_LARGE)
         self._leaving: dict[int, asyncio.Event] = {}
-        """By node: set when the newest request that is being compressed for the node, or waits for such a one, may leave."""
+        """By node: set when the newest request that a task is to send to it has left, or has failed."""
         self._loop = asyncio.get_running_loop()
         self._in_flight: dict[int, int] = defaultdict(int)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -111,18 +121,24 @@ class Sender:
             if not requests:
                 break
             for node_id, batches in requests.items():
-                self._permits.departed(batches)
-                self._in_flight[node_id] += 1
-                self.spawn(self._send(node_id, batches))
+                self._depart(node_id, batches)
         self._set_timer(now_ms)
 
     def _set_timer(self, now_ms: int) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        """Begin a turn when the accumulator asks for it.  A timer that comes too early stays: to set it for each record costs more."""
         due_ms = self._accumulator.next_event_ms(now_ms)
-        if due_ms is not None:
-            self._timer = self._loop.call_later(max(due_ms, 1) / 1000, self.wake)
+        if due_ms is None:
+            return
+        due = self._loop.time() + max(due_ms, 1) / 1000
+        if self._timer is not None:
+            if self._timer.when() <= due:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(due, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.wake()
 
     def _leader_of(self, topic_partition: TopicPartition) -> int | None:
         leader = self._cluster.view.leader_of(topic_partition)
@@ -130,11 +146,6 @@ class Sender:
 
     def _may_send_to(self, node_id: int) -> bool:
         return self._in_flight[node_id] < self._options.max_in_flight_requests_per_connection
-
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     def _start_identifying(self) -> None:
         if self._identifying is None and self.identify is not None:
@@ -149,62 +160,59 @@ class Sender:
 
     # ------------------------------------------------------------ requests
 
-    async def _send(self, node_id: int, batches: Sequence[Batch]) -> None:
-        try:
-            answers = await self._ask(node_id, batches)
-        except (OSError, Unreachable) as error:
-            self._refuse_all(batches, ErrorCode.NETWORK_EXCEPTION, str(error) or type(error).__name__)
-            self._topics.refresh_soon()
-        except KafkaError as error:
-            self._refuse_all(batches, error.code, error.detail)
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            LOG.exception("a request could not be made")
-            self._refuse_all(batches, ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(error).__name__}: {error}")
-        else:
-            for batch in batches:
-                self._settle(batch, answers.get(batch.topic_partition))
-        finally:
-            self._in_flight[node_id] -= 1
-        self._on_progress()
-        self.wake()
-
-    async def _ask(self, node_id: int, batches: Sequence[Batch]) -> dict[TopicPartition, PartitionProduceResponse]:
+    def _depart(self, node_id: int, batches: Sequence[Batch]) -> None:
+        """Send a request in this turn if it may leave; else a task sends it behind those to its node that wait to leave."""
+        self._permits.departed(batches)
+        self._in_flight[node_id] += 1
         is_large = sum(batch.size for batch in batches if batch.data is None) > self._large_bytes
-        if is_large or node_id in self._leaving:
-            await self._compress(node_id, batches if is_large else ())
-        request = self._request_of(batches)
-        self.request_count += 1
-        if request.acks == 0:
-            await self._cluster.post(request, node_id=node_id)
-            return {batch.topic_partition: PartitionProduceResponse(index=0, base_offset=-1) for batch in batches}
-        response = await self._cluster.send(
-            request, node_id=node_id, extra_s=self._options.request_timeout_ms / 1000, max_version=self._permits.max_produce_version
-        )
-        names = self._cluster.view.names
-        return {
-            TopicPartition(topic.name or names.get(topic.topic_id, ""), one.index): one
-            for topic in response.responses
-            for one in topic.partition_responses
-        }
-
-    async def _compress(self, node_id: int, batches: Sequence[Batch]) -> None:
-        """Compress off the loop.  The requests to a node leave in their order all the same: each waits for the one before it."""
         before = self._leaving.get(node_id)
+        channel = None if is_large or before is not None else self._cluster.open_channel_to(node_id)
+        if channel is not None:
+            self._send(channel, node_id, batches)
+            return
         mine = self._leaving[node_id] = asyncio.Event()
+        task = self._loop.create_task(self._send_later(node_id, batches, before, mine, is_large=is_large))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _send_later(
+        self, node_id: int, batches: Sequence[Batch], before: asyncio.Event | None, mine: asyncio.Event, *, is_large: bool
+    ) -> None:
+        """Send a request once it is compressed, the one before it has left, and the connection is open."""
         try:
-            if batches:
-                sealings = [batch.sealing() for batch in batches if batch.data is None]
-                sealed = await self._off_loop.run(lambda: [seal() for seal in sealings])
-                for batch, data in zip((batch for batch in batches if batch.data is None), sealed, strict=True):
-                    batch.data = data
+            if is_large:
+                await self._compress(batches)
             if before is not None:
                 await before.wait()
+            self._send(await self._cluster.channel_to(node_id), node_id, batches)
+        except Exception as error:
+            self._answered(node_id, batches, error)
         finally:
-            mine.set()  # the next one is woken later than this one goes on
+            mine.set()
             if self._leaving.get(node_id) is mine:
                 del self._leaving[node_id]
+
+    async def _compress(self, batches: Sequence[Batch]) -> None:
+        """Compress off the loop."""
+        sealings = [batch.sealing() for batch in batches if batch.data is None]
+        sealed = await self._off_loop.run(lambda: [seal() for seal in sealings])
+        for batch, data in zip((batch for batch in batches if batch.data is None), sealed, strict=True):
+            batch.data = data
+
+    def _send(self, channel: Channel, node_id: int, batches: Sequence[Batch]) -> None:
+        told = partial(self._answered, node_id, batches)
+        try:
+            request = self._request_of(batches)
+            self.request_count += 1
+            if request.acks == 0:
+                channel.post(request)
+                self._loop.call_soon(told, None)
+            else:
+                self._cluster.ask(
+                    channel, request, told, extra_s=self._options.request_timeout_ms / 1000, max_version=self._permits.max_produce_version
+                )
+        except Exception as error:
+            self._loop.call_soon(told, error)
 
     def _request_of(self, batches: Sequence[Batch]) -> ProduceRequest:
         topics: dict[str, list[PartitionProduceData]] = defaultdict(list)
@@ -226,6 +234,33 @@ class Sender:
 
     # ------------------------------------------------------------ answers
 
+    def _answered(self, node_id: int, batches: Sequence[Batch], answer: Response | Exception | None) -> None:
+        """End a request.  `answer` None: the broker gives none."""
+        self._in_flight[node_id] -= 1
+        if self._is_closed:
+            return
+        if answer is None:
+            for batch in batches:
+                self._settle(batch, PartitionProduceResponse(index=0, base_offset=-1))
+        elif isinstance(answer, Exception):
+            self._refuse_all(batches, answer)
+        else:
+            found = self._found_in(answer)
+            for batch in batches:
+                self._settle(batch, found.get(batch.topic_partition))
+        self._on_progress()
+        if not self._accumulator.is_empty or self.give_up is not None:
+            self.wake()
+
+    def _found_in(self, answer: Response) -> dict[TopicPartition, PartitionProduceResponse]:
+        assert isinstance(answer, ProduceResponse)
+        names = self._cluster.view.names
+        return {
+            TopicPartition(topic.name or names.get(topic.topic_id, ""), one.index): one
+            for topic in answer.responses
+            for one in topic.partition_responses
+        }
+
     def _settle(self, batch: Batch, answer: PartitionProduceResponse | None) -> None:
         if answer is None:
             detail = f"the broker's answer leaves {batch.topic_partition} out"
@@ -243,7 +278,15 @@ class Sender:
             self._topics.refresh_soon()
         self._refuse(batch, code, answer.error_message or code.text)
 
-    def _refuse_all(self, batches: Sequence[Batch], code: ErrorCode, detail: str) -> None:
+    def _refuse_all(self, batches: Sequence[Batch], error: Exception) -> None:
+        if isinstance(error, OSError | Unreachable):
+            code, detail = ErrorCode.NETWORK_EXCEPTION, str(error) or type(error).__name__
+            self._topics.refresh_soon()
+        elif isinstance(error, KafkaError):
+            code, detail = error.code, error.detail
+        else:
+            LOG.error("a request could not be made", exc_info=error)
+            code, detail = ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(error).__name__}: {error}"
         for batch in batches:
             self._refuse(batch, code, detail)
 

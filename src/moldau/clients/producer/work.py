@@ -311,12 +311,13 @@ class ProducerWork:
             if 0 <= index < len(queues):
                 queue = queues[index]
                 run = self._accumulator.join(queue, key, value, timestamp, listed, size)  # type: ignore[assignment]  # only runs are joined
-                if run is None and size <= options.max_request_size and self._accumulator.has_room(queue, size + MEMORY_OVERHEAD):
+                if run is not None:
+                    if may_be_quick:
+                        self._enter_lane(topic, queue)
+                elif size <= options.max_request_size and self._accumulator.has_room(queue, size + MEMORY_OVERHEAD):
                     run = Run(self._loop)
                     self._accumulator.append(queue, key, value, timestamp, listed, size, run, self._clock.monotonic_ms())
                     sender.wake()
-                if run is not None and may_be_quick:
-                    self._enter_lane(topic, queue)
         if run is not None:
             number = run.count - 1
             delivery = delivery_of(run, number, timestamp)
@@ -328,7 +329,7 @@ class ProducerWork:
         return delivery
 
     def _enter_lane(self, topic: str, queue: Queue) -> None:
-        """Let records like the last one take the short way, if the one before was for the same topic, too."""
+        """Let records like the last one, which joined a batch, take the short way, if the one before was for the same topic, too."""
         if topic != self._last_topic:
             self._last_topic = topic
         elif not self._has_hooks and self._transactor is None and (room := self._placement.room(topic)) > 0:

@@ -14,6 +14,7 @@ from proof.fleet.hunts import HUNTS, HUNTS_IN_PAGE_CACHES, Hunt
 from proof.fleet.life import Life, live
 from proof.fleet.plants import COORDINATOR_PLANTS, PLANTS, planted
 from proof.fleet.reading import Reading
+from proof.fleet.sharing import Sharing
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", action="store_true", help="lives with transactions, too")
     parser.add_argument("--forget", action="store_true", help="lives in which a topic and its records are deleted, too")
     parser.add_argument("--read", action="store_true", help="lives with a group of readers, too")
+    parser.add_argument("--share", action="store_true", help="lives with a share group, too")
     parser.add_argument("--hunt", action="store_true", help="lives that bring rare events together on purpose")
     hunts = sorted({one.__name__.removeprefix("_") for one in (*HUNTS, *HUNTS_IN_PAGE_CACHES)})
     parser.add_argument("--only", choices=hunts, help="hunt, and only in this way")
@@ -37,17 +39,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--verbose", action="store_true", help="show what the nodes log")
     given = parser.parse_args(arguments)
     shape = next((one for one in SHAPES if str(one) == given.shape), None)
-    kind = (
-        Counting
-        if given.count
-        else Forgetting
-        if given.forget
-        else Reading
-        if given.read
-        else partial(Hunt, only=given.only)
-        if given.hunt or given.only
-        else Life
-    )
+    kinds: dict[str, Callable[..., Life]] = {
+        "count": Counting,
+        "forget": Forgetting,
+        "read": Reading,
+        "share": Sharing,
+        "hunt": partial(Hunt, only=given.only),
+    }
+    chosen = "hunt" if given.only else next((name for name in kinds if getattr(given, name)), None)
+    kind = Life if chosen is None else kinds[chosen]
     if given.plants or given.plant:
         names = given.plant or (COORDINATOR_PLANTS if given.count else PLANTS)
         return sum(not _found(name, kind, given.first, given.seeds) for name in names)

@@ -169,9 +169,11 @@ class Apart:
         fleet.network.add(self.machine)
 
     def options(self) -> dict[str, Any]:
+        return {**self.connection(), "clock": self.fleet.members[1].clock, "random": self.chance}
+
+    def connection(self) -> dict[str, Any]:
         servers = ",".join(f"{host_of(one)}:{PORT}" for one in self.fleet.shape.broker_ids)
-        clock = self.fleet.members[1].clock
-        return {"servers": servers, "network": self.fleet.network, "clock": clock, "random": self.chance, "request_timeout_ms": 2000}
+        return {"servers": servers, "network": self.fleet.network, "request_timeout_ms": 2000}
 
 
 class Operator(Client):

@@ -13,9 +13,10 @@ from proof.fleet.hunts import Hunt
 from proof.fleet.life import FAULTS, Life, Result, live
 from proof.fleet.plants import planted
 from proof.fleet.reading import Reading
+from proof.fleet.sharing import Sharing
 
 SEEDS = int(os.environ.get("MOLDAU_FLEET_SEEDS", "200"))
-COUNTING_SEEDS = FORGETTING_SEEDS = READING_SEEDS = SEEDS // 8
+COUNTING_SEEDS = FORGETTING_SEEDS = READING_SEEDS = SHARING_SEEDS = SEEDS // 8
 CHAOS_S = 6.0
 """Shorter than by hand, so that more lives fit into the time that tests have."""
 AT_A_TIME = 25
@@ -82,6 +83,13 @@ def test_a_group_reads_everything(first: int) -> None:
     results = [live(seed, kind=Reading, chaos_s=CHAOS_S) for seed in range(first, min(first + AT_A_TIME, READING_SEEDS))]
     assert not {result.seed: result.violations for result in results if result.violations}
     assert sum(result.done["commits"] for result in results) > 10 * AT_A_TIME, "too little happened"
+
+
+@pytest.mark.parametrize("first", range(0, SHARING_SEEDS, AT_A_TIME))
+def test_a_share_group_works_on_everything(first: int) -> None:
+    results = [live(seed, kind=Sharing, chaos_s=CHAOS_S) for seed in range(first, min(first + AT_A_TIME, SHARING_SEEDS))]
+    assert not {result.seed: result.violations for result in results if result.violations}
+    assert sum(result.done["records of the share group confirmed"] for result in results) > 10 * AT_A_TIME, "too little happened"
 
 
 @pytest.mark.parametrize(("plant", "kind"), [("aborted-offsets-count", Counting), ("coordinator-answers-early", Reading)])

@@ -4,7 +4,7 @@
     topics.use("orders")                # from now on; `on_change` is called after every answer
     topics.refresh_soon()               # something has moved: at most one request is on its way, and they come `backoff_ms` apart
 
-Called by the producer and the consumer.
+Called by the producer, the consumer and the share consumer.
 """
 
 import asyncio
@@ -93,12 +93,17 @@ class Topics:
             self.failure = error
         self._timer = asyncio.get_running_loop().call_later(self._max_age_s, self.refresh_soon)
 
-    async def close(self) -> None:
+    def abort(self) -> None:
+        """Ask nothing more."""
         self._is_closed = True
         self._is_asked = False
         if self._timer is not None:
             self._timer.cancel()
         if self._task is not None:
-            task = self._task
-            task.cancel()
+            self._task.cancel()
+
+    async def close(self) -> None:
+        task = self._task
+        self.abort()
+        if task is not None:
             await asyncio.gather(task, return_exceptions=True)

@@ -18,6 +18,7 @@ from moldau.clients.forking import refusal, watch
 from moldau.clients.records import read_records
 from moldau.clients.share.acknowledging import Acknowledge, SharedRecord, runs_of
 from moldau.clients.share.options import ShareConsumerOptions
+from moldau.clients.topics import Topics
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages import share_acknowledge as acknowledging
 from moldau.protocol.messages import share_fetch as fetching
@@ -74,13 +75,20 @@ class ShareWork:
         self.group_id: Final = group_id
         self.member_id: Final = member_id or str(uuid.uuid4())
         self.assignment: frozenset[TopicPartition] = frozenset()
+        self._assigned: Mapping[uuid.UUID, Sequence[int]] = {}
+        """The assignment as the coordinator gave it.  Some of its topics may have no name here yet."""
         self._cluster = cluster
+        self._metadata = Topics(
+            cluster, max_age_ms=options.metadata_max_age_ms, backoff_ms=options.retry_backoff_ms, on_change=self._on_metadata
+        )
         self._coordinators = Coordinators(self._cluster)
         self._topics = sorted(set(topics))
         self._is_news = True
         """Whether the coordinator has not heard of these topics yet."""
         self._looked_up: list[str] | None = None
         """The topics of which metadata was asked for since `subscribe`."""
+        self._refused: set[str] = set()
+        """The topics of which `poll` has told that they will never be read."""
         self._options = options
         self._on_acknowledged = on_acknowledged
         self._epoch = JOIN_EPOCH
@@ -128,6 +136,8 @@ class ShareWork:
             self._cluster.check_loop()
             self._heart = asyncio.get_running_loop().create_task(self._beat())
             watch(self)
+        if self._looked_up != self._topics:
+            self._look_up()
         self._accept_implicitly()
         loop = asyncio.get_running_loop()
         until = loop.time() + wait_s
@@ -190,12 +200,13 @@ class ShareWork:
         if self._heart is None or self._is_of_parent:
             return
         self._heart.cancel()
+        await self._metadata.close()
         await asyncio.gather(self._heart, *self._busy.values(), return_exceptions=True)
         with suppress(OSError, Unreachable, KafkaError):
             await asyncio.gather(*(self._acknowledge(node_id, is_last=True) for node_id in list(self._sessions)))
         with suppress(OSError, Unreachable, KafkaError):
             await self._heartbeat(LEAVE_EPOCH)
-        self._heart, self._epoch, self.assignment = None, JOIN_EPOCH, frozenset()
+        self._heart, self._epoch, self.assignment, self._assigned = None, JOIN_EPOCH, frozenset(), {}
         left, self._said = self._said, defaultdict(dict)
         for one in sorted(left):
             self._tell(left, one, ErrorCode.SHARE_SESSION_NOT_FOUND)  # no leader has taken them
@@ -206,6 +217,7 @@ class ShareWork:
 
     def abort(self) -> None:
         """Stop without a word: the records are delivered again when their locks expire or the session ends."""
+        self._metadata.abort()
         for task in (self._heart, *self._busy.values()):
             if task is not None:
                 task.cancel()
@@ -216,8 +228,6 @@ class ShareWork:
         while True:
             interval_s = RETRY_AFTER_S
             try:
-                if self._looked_up != self._topics:
-                    await self._look_up()
                 interval_s = await self._heartbeat(self._epoch)
             except (OSError, Unreachable):
                 self._is_news = True
@@ -236,16 +246,22 @@ class ShareWork:
                     await self._beat_now.wait()
             self._beat_now.clear()
 
-    async def _look_up(self) -> None:
+    def _look_up(self) -> None:
+        for topic in self._topics:
+            self._metadata.use(topic)
+        self._metadata.refresh_soon()
+        self._looked_up = self._topics
+        self._refused.clear()
+
+    def _on_metadata(self) -> None:
         """Let `poll` raise what will never change about a topic, such as a name that no topic can have: the coordinator is silent there."""
-        topics = self._topics
-        view = await self._cluster.refresh(topics)
-        for topic in topics:
-            code = view.error_of(topic)
-            if code and not code.retriable:
+        for topic in self._topics:
+            code = self._cluster.view.error_of(topic)
+            if code and not code.retriable and topic not in self._refused:
+                self._refused.add(topic)
                 self._failures.append(error_of(code, f"topic {topic}: {code.text}"))
-                self._something.set()
-        self._looked_up = topics
+        self._settle_assignment()
+        self._something.set()
 
     async def _heartbeat(self, epoch: int) -> float:
         """Send one heartbeat.  Returns after how many seconds the next is due.  Errors: KafkaError."""
@@ -260,22 +276,24 @@ class ShareWork:
         response = await self._coordinators.ask(self.group_id, request, lambda one: one.error_code)
         code = ErrorCode.of(response.error_code)
         if code in REJOIN and epoch not in (JOIN_EPOCH, LEAVE_EPOCH):
-            self._epoch, self.assignment = JOIN_EPOCH, frozenset()
+            self._epoch, self.assignment, self._assigned = JOIN_EPOCH, frozenset(), {}
             return 0.0
         if code is not ErrorCode.NONE:
             raise KafkaError(code, response.error_message)
         self._epoch = response.member_epoch
         if response.assignment is not None:
-            await self._take_assignment({topic.topic_id: topic.partitions for topic in response.assignment.topic_partitions})
+            self._assigned = {topic.topic_id: topic.partitions for topic in response.assignment.topic_partitions}
+            self._settle_assignment()
         return response.heartbeat_interval_ms / 1000 if self.assignment else min(response.heartbeat_interval_ms / 1000, RETRY_AFTER_S)
 
-    async def _take_assignment(self, assigned: Mapping[uuid.UUID, Sequence[int]]) -> None:
-        if any(topic_id not in self._cluster.view.names for topic_id in assigned):
-            await self._cluster.refresh(self._topics)
+    def _settle_assignment(self) -> None:
+        """Take what has a name for the assignment, and look for the other names: the broker that was asked may know less than others."""
         names = self._cluster.view.names
         self.assignment = frozenset(
-            TopicPartition(names[topic_id], index) for topic_id, indexes in assigned.items() if topic_id in names for index in indexes
+            TopicPartition(names[topic_id], index) for topic_id, indexes in self._assigned.items() if topic_id in names for index in indexes
         )
+        if not names.keys() >= self._assigned.keys():
+            self._metadata.refresh_soon()
         self._fetch_from_idle_leaders()
 
     # ------------------------------------------------------------ fetching
@@ -285,7 +303,9 @@ class ShareWork:
         leaders: dict[int, set[TopicPartition]] = defaultdict(set)
         for one in sorted(self.assignment):
             leader = self._cluster.view.leader_of(one)
-            if leader is not None:
+            if leader is None:
+                self._metadata.refresh_soon()
+            else:
                 leaders[leader.node_id].add(one)
         for node_id in self._sessions:
             leaders.setdefault(node_id, set())

@@ -85,3 +85,13 @@ def test_the_folder_of_the_output_is_the_environments(place: tuple[Path, int, in
     output = folder / "elsewhere" / "kafkaServer.out"
     until(lambda: "format" in output.read_text(encoding="utf-8"), "the node tells that its folder is not formatted")
     assert os.listdir(folder / "elsewhere") == [output.name]
+
+
+@pytest.mark.parametrize(
+    ("command", "output"), [("connect-standalone", "connectStandalone"), ("connect-distributed", "connectDistributed")]
+)
+def test_a_worker_of_connect_goes_into_the_background_too(tmp_path: Path, command: str, output: str) -> None:
+    started = run(tmp_path, command, "-daemon", "worker.properties")
+    assert (started.returncode, started.stdout) == (0, "")
+    told = tmp_path / "logs" / f"{output}.out"
+    until(lambda: "worker.properties" in told.read_text(encoding="utf-8"), "the worker tells that its file is missing")

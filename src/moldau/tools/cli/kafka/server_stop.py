@@ -43,8 +43,9 @@ def main(arguments: list[str]) -> int:
     if not meant:
         print("No kafka server to stop")
         return 1
-    for server in meant:
-        _send(server, number)
+    of_others = [str(server.process_id) for server in meant if not _may_send(server, number)]
+    if of_others:
+        raise Failure(f"not stopped, since they belong to another user: process {', '.join(of_others)}", "Stop them as that user")
     return 0
 
 
@@ -99,10 +100,12 @@ def _signal_of(name: str) -> signal.Signals:
         raise Failure(f"SIGNAL={name} is no signal", "Leave it out, or name one such as TERM") from error
 
 
-def _send(server: Server, number: signal.Signals) -> None:
+def _may_send(server: Server, number: signal.Signals) -> bool:
+    """Send the signal, unless the process has ended.  Returns whether this user may."""
     try:
         os.kill(server.process_id, number)
     except ProcessLookupError:
-        return
-    except PermissionError as error:
-        raise Failure(f"process {server.process_id} belongs to another user", "Stop it as that user") from error
+        return True
+    except PermissionError:
+        return False
+    return True

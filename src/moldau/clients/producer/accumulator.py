@@ -279,10 +279,6 @@ class Accumulator(Generic[T]):
         """Whether some partition needs a new epoch before anything more can be written to it."""
         return any(queue.must_reset for queue in self.queues.values())
 
-    @property
-    def has_in_flight(self) -> bool:
-        return any(queue.in_flight for queue in self._busy.values())
-
     def take(
         self,
         now_ms: int,

@@ -10,7 +10,7 @@ from functools import partial
 from proof.fleet.counting import Counting
 from proof.fleet.fleet import SHAPES
 from proof.fleet.forgetting import Forgetting
-from proof.fleet.hunts import HUNTS, HUNTS_IN_PAGE_CACHES, Hunt
+from proof.fleet.hunts import HUNTS, HUNTS_IN_PAGE_CACHES, HUNTS_WITHOUT_ELR, Hunt
 from proof.fleet.life import Life, live
 from proof.fleet.plants import COORDINATOR_PLANTS, PLANTS, planted
 from proof.fleet.reading import Reading
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--read", action="store_true", help="lives with a group of readers, too")
     parser.add_argument("--share", action="store_true", help="lives with a share group, too")
     parser.add_argument("--hunt", action="store_true", help="lives that bring rare events together on purpose")
-    hunts = sorted({one.__name__.removeprefix("_") for one in (*HUNTS, *HUNTS_IN_PAGE_CACHES)})
+    hunts = sorted({one.__name__.removeprefix("_") for one in (*HUNTS, *HUNTS_IN_PAGE_CACHES, *HUNTS_WITHOUT_ELR)})
     parser.add_argument("--only", choices=hunts, help="hunt, and only in this way")
     parser.add_argument(
         "--plant", choices=sorted((*PLANTS, *COORDINATOR_PLANTS)), action="append", help="plant only this fault; may be given several times"

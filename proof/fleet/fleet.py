@@ -9,7 +9,7 @@ A machine that is killed stops between two callbacks, without any clean-up.  Eve
 import asyncio
 import errno
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 from unittest.mock import patch
@@ -187,6 +187,7 @@ class Member:
             controller_address=Address("CONTROLLER", self.host, CONTROLLER_PORT) if self.is_controller else None,
             initial_controllers=initial if self.is_controller and is_first else None,
             no_initial_controllers=not (self.is_controller and is_first),
+            features=self.fleet.features,
         )
         chance = self.fleet.chance
         ids = [self.directory_id, *(new_id(chance) for _ in self.config.log_dirs[1:])]
@@ -197,14 +198,19 @@ class Member:
 class Fleet:
     """See the module."""
 
-    def __init__(self, loop: SimLoop, chance: random.Random, shape: Shape, *, flush_policy: str = "ack") -> None:
-        """`flush_policy`: "ack", or "os" where the life spares records that are in page caches only: see `life`."""
+    def __init__(
+        self, loop: SimLoop, chance: random.Random, shape: Shape, *, flush_policy: str = "ack", features: Sequence[str] = ()
+    ) -> None:
+        """`flush_policy`: "ack", or "os" where the life spares records that are in page caches only: see `life`.  `features`: levels
+        other than those of the release, as name=level.
+        """
         self.loop: Final = loop
         self.chance: Final = chance
         self.shape: Final = shape
         self.usual_slow_ms: Final = chance.choice((1, 5, 30))
         self.folders: Final = FOLDERS[: chance.choice((1, 2))]
         self.flush_policy: Final = flush_policy
+        self.features: Final = features
         self.network: Final = SimNetwork(loop, chance.getrandbits(64), a_weather(chance), kernels_answer=True)
         self.members: Final[dict[int, Member]] = {}
         for node_id in dict.fromkeys((*shape.broker_ids, *shape.controller_ids)):

@@ -7,6 +7,7 @@ python -m proof.fleet --hunt --plants --seeds 40
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from moldau.metadata.features import ELR_VERSION
 from moldau.metadata.image import PartitionRegistration
 from moldau.raft.machine.node import RaftNode
 from moldau.raft.roles import Unattached
@@ -31,15 +32,16 @@ class Hunt(Life):
 
     def __init__(self, seed: int, *, only: str | None = None, **more: Any) -> None:
         self.hunts: Final = (*HUNTS, *HUNTS_IN_PAGE_CACHES) if only is None else (getattr(Hunt, f"_{only}"),)
-        is_in_page_caches = None if only is None else self.hunts[0] not in HUNTS
-        super().__init__(seed, spares_page_caches=is_in_page_caches, **more)
+        is_in_page_caches = None if only is None else self.hunts[0] not in (*HUNTS, *HUNTS_WITHOUT_ELR)
+        features = (f"{ELR_VERSION}=0",) if self.hunts[0] in HUNTS_WITHOUT_ELR else ()
+        super().__init__(seed, spares_page_caches=is_in_page_caches, features=features, **more)
 
     async def _chaos(self, operator: Operator) -> None:
         self.operator = operator
         until_s = self.loop.time() + self.chaos_s
         while self.loop.time() < until_s:
             await self.loop_sleep(self.chance.expovariate(1 / BETWEEN_HUNTS_S))
-            fitting = HUNTS_IN_PAGE_CACHES if self.spares_page_caches else HUNTS
+            fitting = HUNTS_IN_PAGE_CACHES if self.spares_page_caches else (*HUNTS, *HUNTS_WITHOUT_ELR)
             hunt = self.chance.choice([one for one in fitting if one in self.hunts])
             name = hunt.__name__.removeprefix("_")
             self.loop.trace.note(f"hunt {name}")
@@ -252,6 +254,28 @@ class Hunt(Life):
 
     # what the hunters see
 
+    async def _last_disk_is_replaced(self) -> None:
+        """The other replicas of a partition are killed.  Then the last one in sync loses its power and its disk, and all come back.
+
+        The others have everything that was acknowledged, so the empty one must not lead.
+        """
+        found = await self._a_partition_in_sync()
+        if found is None or not self.fleet.shape.controllers:  # the brokers must not be the voters
+            return
+        number, leader, others = found
+        for one in others:
+            self.fleet.kill(one.id, with_power=False)
+        if not await self._until(lambda: self._said(number).isr == (leader.id,), 3 * SESSION_S):
+            return
+        self.fleet.kill(leader.id, with_power=True)
+        await self.loop_sleep(self.chance.choice((0.1, 2 * SESSION_S)))
+        leader.replace_disk()
+        leader.format(is_first=False)
+        self._start(leader.id)
+        await self.loop_sleep(self.chance.choice((0.1, 2 * SESSION_S)))
+        self._mend_everything()
+        await self.loop_sleep(2 * SESSION_S)
+
     async def _until(self, is_so: Callable[[], bool], within_s: float) -> bool:
         """Let time pass until it is so.  False if it does not become so."""
         until_s = self.loop.time() + within_s
@@ -313,6 +337,9 @@ HUNTS_IN_PAGE_CACHES: Final[tuple[Callable[[Hunt], Awaitable[None]], ...]] = (
     Hunt._removed_after_its_vote,
 )
 """The hunts of lives in which acknowledged records need not be on stable storage: at most one replica loses its page cache."""
+
+HUNTS_WITHOUT_ELR: Final[tuple[Callable[[Hunt], Awaitable[None]], ...]] = (Hunt._last_disk_is_replaced,)
+"""The hunts of lives without eligible leader replicas.  They are hunted one by one, because the features are those of a whole life."""
 
 
 def _node(member: Member) -> RaftNode | None:

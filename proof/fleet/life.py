@@ -85,6 +85,7 @@ class Life:
         *,
         shape: Shape | None = None,
         spares_page_caches: bool | None = None,
+        features: Sequence[str] = (),
         chaos_s: float = CHAOS_S,
         keep_trace: bool = False,
     ) -> None:
@@ -96,7 +97,7 @@ class Life:
         self.spares_page_caches: Final = is_spared if spares_page_caches is None else spares_page_caches
         """Whether acknowledged records need not be on stable storage, as with Kafka's defaults.  Then no power fails, except in hunts."""
         flush_policy = "os" if self.spares_page_caches else "ack"
-        self.fleet: Final = Fleet(self.loop, self.chance, shape or chosen, flush_policy=flush_policy)
+        self.fleet: Final = Fleet(self.loop, self.chance, shape or chosen, flush_policy=flush_policy, features=features)
         self.watch: Final = Watch(self.fleet)
         self.result: Final = Result(seed, str(self.fleet.shape))
         self.producers: list[Producer] = []

@@ -332,6 +332,8 @@ ACCEPTED: Final[Mapping[str, Callable[[Decided, str], bool]]] = {
     ),
     "a partition without a leader gets a new epoch: Kafka notes -1 as its last known leader": (lambda _, theirs: "[-1]" in theirs),
     "a replica that is assigned to a directory: Kafka judges by the directory before, and writes two records; it lets a last known leader "
-    "lead on the empty disk that replaced its own": (lambda ours, _: ours.step.op == "assign_directories"),
+    "lead on the empty disk that replaced its own, and without eligible replicas the last one in sync": (
+        lambda ours, _: ours.step.op == "assign_directories"
+    ),
 }
 """The reason of a difference → the test that recognises its steps."""

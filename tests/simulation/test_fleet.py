@@ -114,6 +114,13 @@ def test_a_rare_fault_is_hunted_down(plant: str, hunt: str) -> None:
         assert any(live(seed, kind=kind).violations for seed in range(12))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_last_one_in_sync_does_not_lead_on_an_empty_disk_without_eligible_replicas(seed: int) -> None:
+    result = live(seed, kind=partial(Hunt, only="last_disk_is_replaced"), shape=SHAPES[1])
+    assert not result.violations, f"seed {seed}: {result.violations}"
+    assert result.done["over: a partition is offline because its last leader lost its disk"] == 1
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_nothing_goes_wrong_when_it_is_hunted_for(seed: int) -> None:
     result = live(seed, kind=Hunt, chaos_s=10.0)

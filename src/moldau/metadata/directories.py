@@ -4,9 +4,9 @@ The controller has to know: when a broker reports a directory as failed, the rep
 directory which is offline already leaves its in-sync set at once.
 
 A replica that begins anew because its directory is gone has lost its log: where there are other replicas, it must not lead until it has
-fetched from one of them.  Where it was the last known leader, Kafka 4.3.1 elects it when the next broker is unfenced, and all replicas
-truncate to its empty log.  A replica whose directory was not told before its broker came back with other directories counts as in one that
-is gone, see `brokers.register_broker`.
+fetched from one of them.  Where it was the last known leader, or without eligible replicas the last one in sync, Kafka 4.3.1 elects it
+when the next broker is unfenced, and all replicas truncate to its empty log.  A replica whose directory was not told before its broker
+came back with other directories counts as in one that is gone, see `brokers.register_broker`.
 Source: ReplicationControlManager.handleAssignReplicasToDirs.
 """
 

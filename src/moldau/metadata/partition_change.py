@@ -6,6 +6,7 @@ records, so the partition is then marked as recovering.
 
 With eligible leader replicas (KIP-966) an in-sync set may become empty.  A replica that left it below min.insync.replicas without losing
 its log stays eligible.  A replica that is moved away does not: with Kafka 4.3.1 it may lead with an empty log when it is added again.
+Without eligible replicas the last one in sync stays in the set, unless it has lost its disk: then the set becomes empty there, too.
 
 Source: PartitionChangeBuilder.java, ReplicationControlManager.generateLeaderAndIsrUpdates.
 """
@@ -92,7 +93,8 @@ class _Build:
             self.elr = ()
         if self.elr != before.elr:
             made.eligible_leader_replicas = list(self.elr)
-        if made.isr is None and (self.isr or self.change.is_elr_enabled) and self.isr != before.isr:
+        may_be_empty = self.change.is_elr_enabled or bool(self.change.lost_their_disk)
+        if made.isr is None and (self.isr or may_be_empty) and self.isr != before.isr:
             made.isr = list(self.isr)
         has_shrunk = made.isr is not None and not set(before.isr) <= set(made.isr)
         if self.change.bumps_epoch_on_shrink and has_shrunk and made.leader == UNCHANGED:

@@ -5,10 +5,14 @@ from uuid import UUID
 import pytest
 
 from moldau.errors import ErrorCode, KafkaError
+from moldau.metadata.automatic_elections import elect_uncleanly
 from moldau.metadata.delta import replay
+from moldau.metadata.departures import unfence
 from moldau.metadata.directories import assign_replicas_to_dirs
+from moldau.metadata.elections import elect_leaders
+from moldau.metadata.features import ELR_VERSION
 from moldau.metadata.image import MetadataImage
-from moldau.metadata.records import PartitionChangeRecord
+from moldau.metadata.records import FeatureLevelRecord, PartitionChangeRecord
 from moldau.metadata.topics import create_topics
 from moldau.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -17,6 +21,7 @@ from moldau.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequestTopicData,
 )
 from moldau.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from moldau.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from proof.cluster.images import a_broker, an_image, rules
 
 SCHEMA = rules().schema
@@ -89,6 +94,48 @@ def test_one_whose_disk_was_replaced_is_in_sync_no_more() -> None:
     image, _ = assign(image, 1, directory, topic_id)
     found = image.topics["t"].partitions[0]
     assert (found.leader, found.isr, found.elr) == (2, (2,), ())
+
+
+def without_elr(image: MetadataImage) -> MetadataImage:
+    return replay(image, [FeatureLevelRecord(name=ELR_VERSION, feature_level=0)])
+
+
+def left_on_one(image: MetadataImage) -> MetadataImage:
+    """The image after broker 1 was the last one in sync and died, and comes back with another disk.  It is still fenced."""
+    topic_id = image.topics["t"].id
+    image = replay(image, [PartitionChangeRecord(partition_id=0, topic_id=topic_id, isr=[1], leader=-1)])
+    back = a_broker(1, fenced=True)
+    back.log_dirs = [UUID(int=6001)]
+    return replay(image, [back])
+
+
+@pytest.mark.parametrize("is_active", [False, True])
+def test_without_elr_the_last_one_in_sync_leads_no_more_when_its_disk_was_replaced(is_active: bool) -> None:
+    """Kafka 4.3.1 elects it, and the others truncate to its empty log."""
+    image = left_on_one(without_elr(with_topic(1, 2, 3)))
+    topic_id = image.topics["t"].id
+    if is_active:
+        image = replay(image, unfence(image, SCHEMA, image.brokers[1]))
+    image, _ = assign(image, 1, UUID(int=6001), topic_id)
+    for broker_id in (1, 2):
+        image = replay(image, unfence(image, SCHEMA, image.brokers[broker_id]))
+        image = replay(image, elect_uncleanly(image, SCHEMA).records)
+    found = image.topics["t"].partitions[0]
+    assert (found.leader, found.isr, found.directory_of(1)) == (-1, (), UUID(int=6001))
+    asked = [TopicPartitions(topic="t", partitions=[0])]
+    elected = elect_leaders(image, SCHEMA, ElectLeadersRequest(election_type=1, topic_partitions=asked, timeout_ms=1000))
+    found = replay(image, elected.records).topics["t"].partitions[0]
+    assert (found.leader, found.isr, found.leader_recovery_state) == (1, (1,), 1)
+
+
+def test_without_elr_one_of_several_in_sync_whose_disk_was_replaced_is_in_sync_no_more() -> None:
+    image = without_elr(with_topic(1, 2, 3))
+    image = replay(image, [PartitionChangeRecord(partition_id=0, topic_id=image.topics["t"].id, isr=[1, 2], leader=2)])
+    back = a_broker(1)
+    back.log_dirs = [UUID(int=6001)]
+    image, _ = assign(replay(image, [back]), 1, UUID(int=6001), image.topics["t"].id)
+    found = image.topics["t"].partitions[0]
+    assert (found.leader, found.isr) == (2, (2,))
 
 
 def test_what_cannot_be_assigned_says_so() -> None:

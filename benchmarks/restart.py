@@ -107,6 +107,12 @@ def bytes_read(pid: int) -> int:
     return int(fields["rchar"])
 
 
+def processor_s(pid: int) -> float:
+    """The processor time that a process has taken."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def measure(name: str, options: argparse.Namespace, directory: Path) -> dict[str, object]:
     properties = {"log.flush.offset.checkpoint.interval.ms": str(CHECKPOINT_MS), "log.initial.task.delay.ms": "600000"}
     kind = ApacheKafka if name == "kafka" else BrokerProcess
@@ -118,6 +124,7 @@ def measure(name: str, options: argparse.Namespace, directory: Path) -> dict[str
     )
     started: list[float] = []
     read: list[int] = []
+    worked: list[float] = []
     with kind(directory=directory / name, properties=properties) as broker:
         for topic, count in topics.items():
             clients.create_topic(broker.bootstrap, topic, count)
@@ -135,9 +142,11 @@ def measure(name: str, options: argparse.Namespace, directory: Path) -> dict[str
             broker.launch()
             started.append(first_fetch(broker.port, topics, len(batch), begin))
             read.append(bytes_read(broker.pid))
+            worked.append(processor_s(broker.pid))
     return {
         "peer": name,
         "first_fetch_s": round(statistics.median(started), 2),
+        "processor_s": round(statistics.median(worked), 2),
         "read_gb": round(statistics.median(read) / 1e9, 2),
         "mb_s": round(options.gigabytes * 1000 / statistics.median(started)),
         "rounds": [round(each, 2) for each in started],

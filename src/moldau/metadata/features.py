@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
 ELR_VERSION: Final = "eligible.leader.replicas.version"
+TRANSACTION_VERSION: Final = "transaction.version"
 
 RELEASES: Final[Mapping[int, str]] = {
     7: "3.3-IV3",
@@ -69,7 +70,7 @@ class FeatureSpec(NamedTuple):
 
 FEATURES: Final[Mapping[str, FeatureSpec]] = {
     KRAFT_VERSION: FeatureSpec(1, ((21, 1),)),
-    "transaction.version": FeatureSpec(2, ((24, 2),)),
+    TRANSACTION_VERSION: FeatureSpec(2, ((24, 2),)),
     "group.version": FeatureSpec(1, ((22, 1),)),
     ELR_VERSION: FeatureSpec(1, ((26, 1),), {1: _ELR}),
     "share.version": FeatureSpec(1, ((28, 1),)),

@@ -21,6 +21,7 @@ PROPERTIES = {
     "group.streams.max.size": "3",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
 }
 
 

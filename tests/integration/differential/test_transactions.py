@@ -183,6 +183,18 @@ class Teller:
         (found,) = offsets.groups[0].topics[0].partitions
         self.tell("offset", found.committed_offset, found.metadata, ErrorCode.of(found.error_code).name)
 
+    def times_out(self) -> None:
+        """Wait until the coordinator has aborted the transaction, and the markers are written."""
+        deadline = time.monotonic() + WITHIN_S
+        while True:
+            answer: Any = self.client.ask(DescribeTransactionsRequest(transactional_ids=[self.name]), 0)
+            (one,) = answer.transaction_states
+            if one.transaction_state == "CompleteAbort":
+                break
+            assert time.monotonic() < deadline, one
+            time.sleep(0.05)
+        self.tell("timed out", self.whose(one.producer_id), one.producer_epoch)
+
     def ends(self) -> None:
         """Tells the log end and the last stable offset of each partition."""
         for isolation in (0, 1):
@@ -294,7 +306,92 @@ def continued(t: Teller) -> None:
     t.look()
 
 
-@pytest.mark.parametrize("dialogue", [first_version, second_version, successors, continued])
+def timed_out(t: Teller) -> None:
+    """The coordinator aborts the transaction of a client that speaks the first version of the protocol."""
+    t.init(4, timeout_ms=200)
+    t.add(3, 0)
+    t.produce(11)
+    t.times_out()
+    t.ends()
+    t.produce(11)
+    t.produce(11, 1, sequence=0)
+    for version in (3, 2, 1, 0):
+        t.add(version, 0)
+        t.add_offsets(version)
+    t.commit_offset(3, 5)
+    for version in (4, 3, 1, 0):
+        t.end(version, committed=True)
+        t.end(version, committed=False)
+    t.init(3, producer_id=t.producer_id, epoch=t.epoch, takes=False)
+    t.init(4, producer_id=t.producer_id, epoch=t.epoch, takes=False)
+    t.look()
+    t.init(4, producer_id=t.producer_id, epoch=t.epoch)
+    t.add(3, 0)
+    t.produce(11)
+    t.end(4, committed=True)
+    t.look()
+
+
+def times_out_again(t: Teller) -> None:
+    """A producer of the first version that named itself: its second transaction times out."""
+    t.init(4, timeout_ms=200)
+    t.init(4, producer_id=t.producer_id, epoch=t.epoch, timeout_ms=200)
+    t.add(3, 0)
+    t.produce(11)
+    t.end(4, committed=True)
+    t.look()
+    t.add(3, 0)
+    t.produce(11)
+    t.times_out()
+    t.init(4, producer_id=t.producer_id, epoch=t.epoch - 1, timeout_ms=200, takes=False)
+    t.init(4, producer_id=t.producer_id, epoch=t.epoch, timeout_ms=200)
+    t.look()
+    t.add(3, 0)
+    t.produce(11)
+    t.times_out()
+    t.init(4, timeout_ms=200, takes=False)
+    t.init(4, producer_id=t.producer_id, epoch=t.epoch, takes=False)
+    t.init(4)
+    t.look()
+    t.ends()
+
+
+def fenced_out(t: Teller) -> None:
+    """A producer of the first version asks for its next epoch in an open transaction; then a successor does."""
+    t.init(4)
+    t.add(3, 0)
+    t.produce(11)
+    t.init(4, producer_id=t.producer_id, epoch=t.epoch)
+    t.look()
+    t.add(3, 0)
+    t.produce(11)
+    t.init(4, takes=False)
+    t.init(4, producer_id=t.producer_id, epoch=t.epoch, takes=False)
+    t.end(4, committed=False)
+    t.look()
+
+
+def times_out_empty(t: Teller) -> None:
+    """A client of the second version: its transaction times out."""
+    t.init(timeout_ms=200)
+    t.produce(12)
+    t.times_out()
+    t.produce(12)
+    t.produce(12, 1, sequence=0)
+    t.commit_offset(5, 9)
+    t.end(5, committed=True, takes=False)
+    t.end(5, committed=False, takes=False)
+    t.look()
+    t.init(producer_id=t.producer_id, epoch=t.epoch)
+    t.produce(12)
+    t.end(5, committed=True)
+    t.look()
+
+
+TIMED_OUT = [timed_out, times_out_again, fenced_out, times_out_empty]
+
+
+@pytest.mark.parametrize("dialogue", [first_version, second_version, successors, continued, *TIMED_OUT])
 def test_the_same_answers(both: Differential, dialogue: Callable[[Teller], None]) -> None:
     made = CreatableTopic(name=TOPIC, num_partitions=2, replication_factor=1, assignments=[], configs=[])
     both.both(CreateTopicsRequest(topics=[made], timeout_ms=10_000), 7)

@@ -36,10 +36,10 @@ def succeeded(asked: Asked, kind: type[InitProducerIdResponse] | type[EndTxnResp
 
 
 class TransactionsUnderFire(RuleBasedStateMachine):
-    @initialize(first_epoch=st.sampled_from([0, 0, LAST_EPOCH - 2]))
-    def begin(self, first_epoch: int) -> None:
+    @initialize(first_epoch=st.sampled_from([0, 0, LAST_EPOCH - 2]), transaction_version=st.sampled_from([0, 2, 2]))
+    def begin(self, first_epoch: int, transaction_version: int) -> None:
         ids = iter(range(1000, 1_000_000))
-        environment = Environment(TransactionConfig(), lambda: next(ids, None))
+        environment = Environment(TransactionConfig(), lambda: next(ids, None), lambda: transaction_version)
         self.desk = Desk(lambda: TransactionMachine(environment), MemoryLog(commits_at_once=False))
         self.asked: list[Asked] = []
         self.is_prompt = True

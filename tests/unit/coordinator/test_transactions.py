@@ -25,9 +25,9 @@ V1, V2 = 4, 5
 class Producer:
     """A producer with the transactional id "copier", and the coordinator it talks to."""
 
-    def __init__(self, **config: Any) -> None:
+    def __init__(self, *, transaction_version: int = 2, **config: Any) -> None:
         ids = iter(range(1000, 2000))
-        environment = Environment(TransactionConfig(**config), lambda: next(ids, None))
+        environment = Environment(TransactionConfig(**config), lambda: next(ids, None), lambda: transaction_version)
         self.desk = Desk(lambda: TransactionMachine(environment), MemoryLog())
         self.identity = ProducerIdAndEpoch(-1, -1)
 
@@ -262,6 +262,43 @@ def test_a_transaction_past_its_time_out_is_aborted() -> None:
     assert producer.add(PAYMENTS) is ErrorCode.PRODUCER_FENCED
 
 
+def timed_out(*, client_version: int = 0, transaction_version: int = 2) -> Producer:
+    """A producer whose transaction the coordinator has aborted, because it took too long.  It does not know of that."""
+    producer = Producer(transaction_version=transaction_version, abort_interval_ms=10_000)
+    producer.init()
+    producer.add(ORDERS, client_version=client_version)
+    producer.desk.advance(TIMEOUT_MS + 10_000)
+    assert producer.write_markers().client_version == transaction_version
+    return producer
+
+
+@pytest.mark.parametrize("client_version", [0, EPOCH_BUMP_SINCE])
+def test_a_producer_goes_on_after_a_time_out_whatever_version_it_speaks(client_version: int) -> None:
+    producer = timed_out(client_version=client_version)
+    identity = producer.identity
+    assert producer.end(committed=False, version=V1).error_code == ErrorCode.PRODUCER_FENCED
+    for _ in range(2):
+        answer = producer.ask_init(identity)
+        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (ErrorCode.NONE, identity.producer_id, identity.epoch + 1)
+    producer.ask_init()
+    assert producer.ask_init(identity).error_code == ErrorCode.PRODUCER_FENCED
+
+
+def test_a_producer_that_aborts_what_timed_out_hears_its_next_epoch() -> None:
+    producer = timed_out(client_version=EPOCH_BUMP_SINCE)
+    identity = producer.identity
+    assert producer.end(committed=True, version=V2).error_code == ErrorCode.INVALID_TXN_STATE
+    answer = producer.end(committed=False, version=V2)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (ErrorCode.NONE, identity.producer_id, identity.epoch + 1)
+
+
+def test_a_producer_is_fenced_by_a_time_out_in_a_cluster_of_version_0() -> None:
+    producer = timed_out(transaction_version=0)
+    assert producer.ask_init(producer.identity).error_code == ErrorCode.PRODUCER_FENCED
+    assert producer.end(committed=False, version=V2).error_code == ErrorCode.PRODUCER_FENCED
+    assert producer.init().epoch == 2
+
+
 def test_a_log_that_says_too_high_an_epoch_keeps_no_other_transaction_open() -> None:
     producer = Producer(abort_interval_ms=10_000)
     producer.init()
@@ -359,16 +396,50 @@ def test_a_successor_fences_a_producer_out_of_its_open_transaction() -> None:
     assert producer.ask_init(zombie).error_code == ErrorCode.PRODUCER_FENCED
 
 
-@pytest.mark.parametrize("client_version", [0, EPOCH_BUMP_SINCE])
-def test_the_last_epoch_is_never_given_out_by_an_abort(client_version: int) -> None:
+def fenced_at_the_last_epoch(*, transaction_version: int) -> Producer:
+    producer = Producer(transaction_version=transaction_version)
+    producer.wear_out()
+    producer.identity = ProducerIdAndEpoch(producer.identity.producer_id, LAST_EPOCH)
+    assert producer.ask_init(ProducerIdAndEpoch(producer.identity.producer_id, LAST_EPOCH - 1)).producer_epoch == LAST_EPOCH
+    assert producer.add(ORDERS) is ErrorCode.NONE
+    assert producer.ask_init(producer.identity).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert producer.write_markers().producer.epoch == LAST_EPOCH + 1
+    return producer
+
+
+def test_a_producer_goes_on_with_the_id_that_an_abort_at_its_last_epoch_gave() -> None:
+    producer = fenced_at_the_last_epoch(transaction_version=2)
+    answer = producer.ask_init(producer.identity)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (ErrorCode.NONE, producer.identity.producer_id + 1, 0)
+
+
+def test_the_last_epoch_is_never_given_out_by_an_abort_in_a_cluster_of_version_0() -> None:
+    producer = fenced_at_the_last_epoch(transaction_version=0)
+    assert producer.ask_init(producer.identity).error_code == ErrorCode.PRODUCER_FENCED
+
+
+def test_an_abort_at_the_last_epoch_waits_for_a_producer_id() -> None:
+    producer = Producer(abort_interval_ms=10_000)
+    producer.wear_out()
+    producer.identity = ProducerIdAndEpoch(producer.identity.producer_id, LAST_EPOCH)
+    producer.ask_init(ProducerIdAndEpoch(producer.identity.producer_id, LAST_EPOCH - 1))
+    producer.add(ORDERS)
+    environment = producer.desk.machine.environment
+    ids, environment.next_producer_id = environment.next_producer_id, lambda: None
+    assert producer.ask_init().error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    producer.desk.advance(TIMEOUT_MS + 10_000)
+    assert producer.state is TransactionState.ONGOING
+    environment.next_producer_id = ids
+    producer.desk.advance(10_000)
+    assert producer.state is TransactionState.PREPARE_ABORT
+
+
+def test_who_held_the_id_before_is_fenced_once_another_producer_has_the_next_one() -> None:
     producer = Producer()
     producer.wear_out()
-    identity = producer.identity = ProducerIdAndEpoch(producer.identity.producer_id, LAST_EPOCH)
-    assert producer.ask_init(ProducerIdAndEpoch(identity.producer_id, LAST_EPOCH - 1)).producer_epoch == LAST_EPOCH
-    assert producer.add(ORDERS, client_version=client_version) is ErrorCode.NONE
-    assert producer.ask_init(identity).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
-    producer.write_markers()
-    assert producer.ask_init(identity).error_code == ErrorCode.PRODUCER_FENCED
+    zombie = producer.init()
+    assert producer.init() == (zombie.producer_id + 1, 0)
+    assert producer.ask_init(zombie).error_code == ErrorCode.PRODUCER_FENCED
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])

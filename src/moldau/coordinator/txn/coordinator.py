@@ -50,6 +50,8 @@ class Environment:
     config: TransactionConfig
     next_producer_id: Callable[[], int | None]
     """Gives a producer id that was never given out, or None while the next block is on its way."""
+    transaction_version: Callable[[], int]
+    """The finalized level of transaction.version."""
 
 
 class TransactionMachine:
@@ -113,6 +115,8 @@ class TransactionMachine:
             return _refuse_init(token, ErrorCode.PRODUCER_FENCED)
         if transaction.state is TransactionState.ONGOING:
             outcome = self._fence_and_abort(transaction, now_ms)
+            if outcome is None:
+                return _refuse_init(token, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             outcome.replies.append(Reply(token, _init_failed(ErrorCode.CONCURRENT_TRANSACTIONS)))
             return outcome
         return self._next_epoch(token, transaction, expected, timeout_ms, now_ms)
@@ -141,9 +145,8 @@ class TransactionMachine:
             "updated_ms": now_ms,
             "previous_producer_id": transaction.producer_id,
         }
-        if expected is not None and expected.producer_id == transaction.producer_id and expected.epoch != transaction.producer_epoch:
-            has_gone_on = self._continued.get(transaction.transactional_id) == expected
-            if has_gone_on and expected.epoch == transaction.producer_epoch - 1:
+        if expected is not None and expected != transaction.producer and transaction.producer_epoch != NO_PRODUCER_EPOCH:
+            if self._continued.get(transaction.transactional_id) == expected and _follows(transaction, expected):
                 # It did not hear of that epoch: the answer to this request, or to the end of its transaction, was lost (KIP-360), or the
                 # coordinator aborted its transaction.
                 return _initialised(token, transaction.moved(TransactionState.EMPTY, **changes))
@@ -247,8 +250,7 @@ class TransactionMachine:
         return _refuse_end(token, ErrorCode.INVALID_TXN_STATE)
 
     def _end_decided(self, token: Token, transaction: Transaction, *, is_commit: bool, client_version: int, now_ms: int) -> Outcome:
-        needs_new_id = client_version >= EPOCH_BUMP_SINCE and transaction.is_epoch_exhausted
-        next_producer_id = self.environment.next_producer_id() if needs_new_id else NO_PRODUCER_ID
+        next_producer_id = self._next_id_after(transaction, client_version)
         if next_producer_id is None:
             return _refuse_end(token, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         ended = transaction.ended(is_commit=is_commit, client_version=client_version, next_producer_id=next_producer_id, now_ms=now_ms)
@@ -271,7 +273,7 @@ class TransactionMachine:
             if transaction.state is TransactionState.ONGOING:
                 elapsed_ms = now_ms - transaction.start_ms
                 if elapsed_ms > transaction.timeout_ms:
-                    outcome += self._fence_and_abort(transaction, now_ms)
+                    outcome += self._fence_and_abort(transaction, now_ms) or Outcome()
         return outcome
 
     def expire(self, now_ms: int) -> Outcome:
@@ -283,16 +285,28 @@ class TransactionMachine:
                 outcome.records.append(CoordinatorRecord(TransactionLogKey(transactional_id=transaction.transactional_id), None))
         return outcome
 
-    def _fence_and_abort(self, transaction: Transaction, now_ms: int) -> Outcome:
-        """Raise the epoch, so that the producer's own requests are refused from now on, and abort the transaction.  The epoch above the
-        last is used only for this; a log with another use of it must not keep other transactions from being aborted.  A producer of
-        version 2 may ask for the raised epoch by the one that it had, until another one asks for an epoch.
+    def _fence_and_abort(self, transaction: Transaction, now_ms: int) -> Outcome | None:
+        """Raise the epoch, so that the producer's own requests are refused from now on, and abort the transaction.  None when this takes a
+        new producer id, and none is at hand.
+
+        In a cluster of version 2 this is an abort of version 2, whatever the producer speaks: it may ask for the raised epoch by the one
+        that it had, until another one asks for an epoch.  Before, the epoch above the last is used only here.  A log with another use of
+        it must not keep other transactions from being aborted.
         """
-        if transaction.bumps_epoch and not transaction.is_epoch_exhausted:
+        version = EPOCH_BUMP_SINCE if self.environment.transaction_version() >= EPOCH_BUMP_SINCE else 0
+        next_producer_id = self._next_id_after(transaction, version)
+        if next_producer_id is None:
+            return None
+        if version >= EPOCH_BUMP_SINCE:
             self._continued[transaction.transactional_id] = transaction.producer
-        fenced = replace(transaction, producer_epoch=min(transaction.producer_epoch, LAST_EPOCH) + 1)
-        ended = fenced.ended(is_commit=False, client_version=0, next_producer_id=NO_PRODUCER_ID, now_ms=now_ms)
+        fenced = replace(transaction, producer_epoch=min(transaction.producer_epoch, LAST_EPOCH) + (version < EPOCH_BUMP_SINCE))
+        ended = fenced.ended(is_commit=False, client_version=version, next_producer_id=next_producer_id, now_ms=now_ms)
         return Outcome([ended.record()], sends=[_markers_of(ended)])
+
+    def _next_id_after(self, transaction: Transaction, client_version: int) -> int | None:
+        """The producer id that takes over with the end of this transaction: NO_PRODUCER_ID if it goes on; None if none is at hand."""
+        needs_new_id = client_version >= EPOCH_BUMP_SINCE and transaction.is_epoch_exhausted
+        return self.environment.next_producer_id() if needs_new_id else NO_PRODUCER_ID
 
     def _abort_timer(self, now_ms: int) -> Timer:
         return Timer("abort-timed-out", now_ms + self.environment.config.abort_interval_ms, self.abort_timed_out)
@@ -360,6 +374,11 @@ def _was_ended_by(transaction: Transaction, producer: ProducerIdAndEpoch) -> boo
     """
     if not transaction.bumps_epoch or transaction.state in (TransactionState.ONGOING, TransactionState.EMPTY):
         return False
+    return _follows(transaction, producer)
+
+
+def _follows(transaction: Transaction, producer: ProducerIdAndEpoch) -> bool:
+    """Whether the transactional id holds the epoch that comes right after this one, maybe with the next producer id."""
     if producer.producer_id == transaction.producer_id:
         return producer.epoch + 1 == transaction.producer_epoch
     took_over = transaction.producer_epoch == 0 and producer.epoch == LAST_EPOCH

@@ -83,7 +83,7 @@ class Transaction:
     start_ms: int = -1
     updated_ms: int = -1
     client_version: int = 0
-    """The transaction.version of the client, by its last request; 0 after an end that the coordinator decided."""
+    """The transaction.version of the client, by its last request; after an end that the coordinator decided, of the cluster."""
 
     @property
     def producer(self) -> ProducerIdAndEpoch:

@@ -65,6 +65,7 @@ class Coordinators:
         transaction_config: TransactionConfig,
         share_config: ShareCoordinatorConfig,
         topics: Topics,
+        transaction_version: Callable[[], int],
         clock: Clock,
         new_uuid: Callable[[], UUID],
         replicas: ReplicaManager,
@@ -88,7 +89,7 @@ class Coordinators:
             self._begin_share_states,
             load_bytes=group_config.offsets_load_buffer_size,
         )
-        transaction_environment = TransactionEnvironment(transaction_config, producer_ids.take_or_ask)
+        transaction_environment = TransactionEnvironment(transaction_config, producer_ids.take_or_ask, transaction_version)
         self.transactions: Final = CoordinatorTopic(
             TRANSACTION_TOPIC,
             transaction_config.topic_partition_count,

@@ -14,6 +14,7 @@ from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.share.config import ShareCoordinatorConfig
 from moldau.coordinator.txn.config import TransactionConfig
 from moldau.metadata.config_schema import ConfigSchema
+from moldau.metadata.features import TRANSACTION_VERSION
 from moldau.metadata.image import EMPTY, BrokerRegistration, MetadataImage
 from moldau.metadata.loader import Loader
 from moldau.raft.driver import RaftDriver
@@ -80,6 +81,7 @@ def assemble(
         transaction_config=config.of(TransactionConfig),
         share_config=config.of(ShareCoordinatorConfig),
         topics=TopicsView(EMPTY),
+        transaction_version=lambda: loader.image.features.get(TRANSACTION_VERSION, 0),
         clock=clock,
         new_uuid=new_uuid,
         replicas=replicas,

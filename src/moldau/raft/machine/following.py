@@ -141,11 +141,11 @@ class Following(Leading):
     def _truncate(self, leaders: OffsetAndEpoch) -> None:
         """Truncate to where the logs are the same.
 
-        Errors: AssertionError below the high watermark, which a correct leader never asks for.
+        Errors: AssertionError below the high watermark or the newest snapshot, which a correct leader never asks for.
         """
         mine = self.history.end_of_epoch(leaders.epoch)
         offset = min(mine.offset, leaders.offset) if mine.epoch == leaders.epoch else mine.offset
-        committed = max(self.high_watermark or 0, self.history.start.offset)
+        committed = max(self.high_watermark or 0, self.history.newest_snapshot.offset)
         assert offset >= committed, f"the leader asks to truncate to {offset}, but everything below {committed} is committed"
         self.history.truncate(offset)
         self.synced_offset = min(self.synced_offset, offset)

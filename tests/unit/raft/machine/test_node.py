@@ -13,6 +13,7 @@ from moldau.raft.machine.node import RaftNode
 from moldau.raft.messages import Batch, Fetch, FetchAnswer, RaftAnswer, Vote, VoteAnswer
 from moldau.raft.roles import ElectionState
 from moldau.raft.voters import Address, HostPort, ReplicaKey, Voter, VoterSet
+from moldau.types import OffsetAndEpoch
 
 DIRECTORY = UUID(int=1)
 
@@ -82,6 +83,23 @@ def a_follower(node_id: int, *, voters: int = 3) -> RaftNode:
     fetch = sent(node, 0)[0]
     node.step(Answered(fetch.to, fetch.number, FetchAnswer(ErrorCode.NONE, 3, 1, None, high_watermark=0)), 0)
     return node
+
+
+def test_what_its_own_snapshot_holds_is_never_truncated() -> None:
+    """A leader that has lost its disk asks for it.  The node has just started, and its log begins before the snapshot."""
+    voting = VoterSet(Voter(number, DIRECTORY, (Address("CONTROLLER", f"h{number}", 1),)) for number in (1, 2, 3))
+    history = LogHistory(
+        newest_snapshot=OffsetAndEpoch(50, 2),
+        end_offset=60,
+        epochs=[(1, 0), (2, 40)],
+        changes=[VoterChange(49, voting, 1)],
+    )
+    node = RaftNode(ReplicaKey(2, DIRECTORY), history, election=ElectionState(epoch=3, leader_id=1), chance=Random(1), now_ms=0)
+    node.step(Tick(), 0)
+    (fetch,) = sent(node, 0)
+    with pytest.raises(AssertionError, match="truncate to 40, but everything below 50 is committed"):
+        node.step(Answered(fetch.to, fetch.number, FetchAnswer(ErrorCode.NONE, 3, 1, None, diverging=OffsetAndEpoch(45, 1))), 0)
+    assert node.end_offset == 60
 
 
 def sent(node: RaftNode, now_ms: int) -> list[Send]:

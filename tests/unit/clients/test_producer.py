@@ -109,6 +109,25 @@ def test_no_request_overtakes_those_that_wait_for_the_connection() -> None:
     assert [value[:1] for value in world.cluster.partition("t", 0).values] == [b"f", b"1", b"2", b"3", b"4"]
 
 
+@pytest.mark.parametrize(("options", "partitions"), [({}, [0, 1, 2, 0]), ({"linger_ms": 5}, [0, 0, 0, 0])])
+def test_records_that_are_awaited_one_by_one_take_turns_of_the_partitions(options: dict[str, int], partitions: list[int]) -> None:
+    world = a_world(partitions=3)
+
+    async def work(producer: Producer) -> list[int]:
+        return [(await producer.send("t", b"v")).partition for _ in range(4)]
+
+    assert producing(world, work, **options) == partitions
+
+
+def test_records_that_are_sent_at_once_share_a_partition() -> None:
+    world = a_world(partitions=3)
+
+    async def work(producer: Producer) -> list[set[int]]:
+        return [{where.partition for where in await asyncio.gather(*[producer.send("t", b"v") for _ in range(9)])} for _ in range(3)]
+
+    assert producing(world, work) == [{0}, {1}, {2}]
+
+
 def test_the_end_of_the_block_waits_for_what_nobody_awaited() -> None:
     world = a_world()
     told: list[int] = []

@@ -102,6 +102,11 @@ class PartitionQueue(Generic[T]):
         self.must_reset = False
 
     @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits and nothing is on its way."""
+        return not self.batches and not self.in_flight
+
+    @property
     def stamped(self) -> Iterable[PendingBatch[T]]:
         return (batch for batch in (*self.in_flight, *self.batches) if batch.is_stamped)
 

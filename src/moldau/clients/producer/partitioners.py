@@ -64,6 +64,11 @@ class StickyPartitioner:
         place[1] = filled + size
         return current
 
+    def used(self, topic: str) -> int:
+        """The present partition.  -1: it has got no record."""
+        place = self._places.get(topic)
+        return place[0] if place is not None and place[1] else -1
+
     def room(self, topic: str) -> int:
         """How many bytes the present partition gets before it is the next one's turn."""
         place = self._places.get(topic)
@@ -79,10 +84,10 @@ class StickyPartitioner:
         self._places[topic] = [self._next(current, partition_count, load), 0]
 
     def _next(self, current: int, partition_count: int, load: Callable[[int], float] | None) -> int:
-        following = [(current + step) % partition_count for step in range(1, partition_count + 1)]
-        if load is None or not self._is_adaptive:
-            return following[0]
-        return min(following, key=load)
+        first = (current + 1) % partition_count
+        if load is None or not self._is_adaptive or not load(first):
+            return first
+        return min(((first + step) % partition_count for step in range(partition_count)), key=load)
 
 
 class RoundRobin:

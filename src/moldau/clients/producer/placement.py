@@ -33,6 +33,12 @@ class Placement:
         except ValueError as error:
             raise OptionError(str(error)) from None
         self._sticky = StickyPartitioner(options.batch_size, is_adaptive=options.partitioner_adaptive_partitioning_enable)
+        self._moves_on = not options.linger_ms and options.transactional_id is None
+        """Whether a record without a key leaves a partition with nothing on its way.
+
+        One that is sent when the last has been acknowledged has a batch to itself in any partition.  A broker stalls less when its files
+        take turns.  A transaction would pay for each further partition.
+        """
         self._ignores_keys = options.partitioner_ignore_keys or options.partitioner == "uniform_sticky"
 
     def partition_of(self, topic: str, key: bytes | None, value: bytes | None, size: int, queues: Sequence[Queue]) -> int:
@@ -41,6 +47,10 @@ class Placement:
             return self._chosen(self._partitioner, topic, key, value, len(queues))
         if key is not None and not self._ignores_keys:
             return partition_for_key(key, len(queues))
+        if self._moves_on:
+            current = self._sticky.used(topic)
+            if 0 <= current < len(queues) and queues[current].is_idle:
+                self.leave(topic, queues)
         index = self._sticky.stay(topic, size, len(queues))
         return index if index >= 0 else self._sticky.partition(topic, size, len(queues), self._load_of(topic, queues))
 

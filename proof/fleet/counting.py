@@ -23,7 +23,7 @@ from moldau.errors import KafkaError
 from moldau.testing.loop import Machine
 from moldau.types import TopicPartition
 from proof.fleet.clients import PARTITIONS, RETRY_AFTER_S, THINK_S, TOPIC, Apart, Operator
-from proof.fleet.fleet import Fleet
+from proof.fleet.fleet import COMPACTING, Fleet
 from proof.fleet.life import FAULTS, Fault, Life, User
 from proof.transactions.schedules.verdict import visible_in
 
@@ -174,6 +174,8 @@ class CountingOperator(Operator):
 
 class Counting(Life):
     """See the module."""
+
+    properties = COMPACTING
 
     def _new_operator(self) -> Operator:
         return CountingOperator(self.fleet)

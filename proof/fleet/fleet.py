@@ -11,6 +11,7 @@ import errno
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 from uuid import UUID
@@ -71,6 +72,13 @@ PROPERTIES: Final[Mapping[str, str]] = {
     "replica.fetch.backoff.ms": "200",
 }
 
+COMPACTING: Final[Mapping[str, str]] = {
+    "log.roll.ms": "1500",
+    "log.cleaner.backoff.ms": "700",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+}
+"""Properties under which the logs of coordinators are compacted within a life."""
+
 
 class Shape(NamedTuple):
     """The nodes of a fleet.  In a shape without controllers of their own, each broker is a controller, too."""
@@ -111,7 +119,7 @@ class Member:
         self.host: Final = host_of(node_id)
         self.is_controller: Final = node_id in fleet.shape.controller_ids
         self.is_broker: Final = node_id in fleet.shape.broker_ids
-        self.config: Final = NodeConfig.parse({**PROPERTIES, **self._own_properties()})
+        self.config: Final = NodeConfig.parse({**PROPERTIES, **fleet.properties, **self._own_properties()})
         self.clock: Final = SimClock(fleet.loop)
         self.files = self.new_disk()
         self.directory_id = new_id(fleet.chance)
@@ -199,11 +207,19 @@ class Fleet:
     """See the module."""
 
     def __init__(
-        self, loop: SimLoop, chance: random.Random, shape: Shape, *, flush_policy: str = "ack", features: Sequence[str] = ()
+        self,
+        loop: SimLoop,
+        chance: random.Random,
+        shape: Shape,
+        *,
+        flush_policy: str = "ack",
+        features: Sequence[str] = (),
+        properties: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """`flush_policy`: "ack", or "os" where the life spares records that are in page caches only: see `life`.  `features`: levels
-        other than those of the release, as name=level.
+        other than those of the release, as name=level.  `properties`: of every node, beside those of every fleet.
         """
+        self.properties: Final = properties
         self.loop: Final = loop
         self.chance: Final = chance
         self.shape: Final = shape

@@ -12,8 +12,9 @@ import random
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 from moldau.protocol.records.batch import records_of
@@ -79,6 +80,9 @@ class Result:
 class Life:
     """See the module.  Without `shape` and `spares_page_caches` the seed chooses."""
 
+    properties: Mapping[str, str] = MappingProxyType({})
+    """Properties of every node, beside those of every fleet."""
+
     def __init__(
         self,
         seed: int,
@@ -97,7 +101,9 @@ class Life:
         self.spares_page_caches: Final = is_spared if spares_page_caches is None else spares_page_caches
         """Whether acknowledged records need not be on stable storage, as with Kafka's defaults.  Then no power fails, except in hunts."""
         flush_policy = "os" if self.spares_page_caches else "ack"
-        self.fleet: Final = Fleet(self.loop, self.chance, shape or chosen, flush_policy=flush_policy, features=features)
+        self.fleet: Final = Fleet(
+            self.loop, self.chance, shape or chosen, flush_policy=flush_policy, features=features, properties=self.properties
+        )
         self.watch: Final = Watch(self.fleet)
         self.result: Final = Result(seed, str(self.fleet.shape))
         self.producers: list[Producer] = []

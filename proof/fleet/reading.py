@@ -21,7 +21,7 @@ from moldau.testing.loop import Machine
 from moldau.types import TopicPartition
 from proof.clients.group_schedules import PROTOCOLS
 from proof.fleet.clients import PARTITIONS, RETRY_AFTER_S, TOPIC, Apart, Operator
-from proof.fleet.fleet import Fleet
+from proof.fleet.fleet import COMPACTING, Fleet
 from proof.fleet.life import ALIVE_WITHIN_S, BETWEEN_LOOKS_S, FAULTS, Fault, Life, User, Violated
 
 PLACES: Final = tuple(TopicPartition(TOPIC, number) for number in range(PARTITIONS))
@@ -115,6 +115,8 @@ class ReadingOperator(Operator):
 
 class Reading(Life):
     """See the module."""
+
+    properties = COMPACTING
 
     def __init__(self, seed: int, **more: Any) -> None:
         super().__init__(seed, **more)

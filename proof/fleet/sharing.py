@@ -22,7 +22,7 @@ from moldau.protocol.messages.incremental_alter_configs import AlterableConfig, 
 from moldau.testing.loop import Machine
 from moldau.types import TopicPartition
 from proof.fleet.clients import PARTITIONS, RETRY_AFTER_S, TOPIC, Apart, Operator
-from proof.fleet.fleet import Fleet
+from proof.fleet.fleet import COMPACTING, Fleet
 from proof.fleet.life import ALIVE_WITHIN_S, BETWEEN_LOOKS_S, FAULTS, Fault, Life, User, Violated
 
 GROUP: Final = "workers"
@@ -131,6 +131,8 @@ class SharingOperator(Operator):
 
 class Sharing(Life):
     """See the module."""
+
+    properties = COMPACTING
 
     def __init__(self, seed: int, **more: Any) -> None:
         super().__init__(seed, **more)

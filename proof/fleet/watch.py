@@ -7,6 +7,8 @@ Partitions  a leader epoch has one leader; its high watermark never goes back; t
 
 The watch costs little because it looks only at roles, high watermarks, images and leader epochs that have moved.
 
+Logs of coordinators are compacted, by each broker when it has time: their bytes are not compared.
+
 As in Kafka, a power cut may take records below a high watermark that were not acknowledged.  Nothing else is forgiven.
 """
 
@@ -228,6 +230,9 @@ class Watch:
         if mark == before and known is not None and partition.acknowledged_offset <= self.acknowledged.get(where, 0):
             return
         self.watermarks[key] = mark
+        self.acknowledged[where] = max(self.acknowledged.get(where, 0), min(partition.acknowledged_offset, mark))
+        if _is_compacted(partition.topic_partition.topic):
+            return
         committed = self.committed.setdefault(where, Committed())
         life = (member.id, member.life, where)
         start = max(min(self._checked.get(life, 0), committed.end), log.log_start_offset)
@@ -239,7 +244,6 @@ class Watch:
                 committed.extend(batch)
         self._commits += 1
         self._checked[life] = mark
-        self.acknowledged[where] = max(self.acknowledged.get(where, 0), min(partition.acknowledged_offset, mark))
 
     def _has_all_acknowledged(self, member: Member, partition: Partition, where: Where) -> None:
         acknowledged, committed = self.acknowledged.get(where, 0), self.committed.get(where)
@@ -304,6 +308,8 @@ class Watch:
         ends = {(log.log_end_offset, log.high_watermark) for log in logs}
         if len(ends) > 1 or logs[0].log_end_offset != logs[0].high_watermark:
             return f"{topic}-{number}: ends and high watermarks {ends}"
+        if _is_compacted(topic):
+            return None
         return None if _are_equal(logs, logs[0].log_end_offset) else f"{topic}-{number}: the replicas' bytes differ"
 
     def _unequal_metadata(self, members: Iterable[Member]) -> str | None:
@@ -313,6 +319,10 @@ class Watch:
         if len(known) > 1 or NO_LEADER in known or not end:
             return f"leaders of the quorum are {known}"
         return None if _are_equal([driver.log for driver in drivers], end) else "the metadata logs' bytes differ"
+
+
+def _is_compacted(topic: str) -> bool:
+    return topic.startswith("__")
 
 
 def _are_equal(logs: list[Log], end: int) -> bool:

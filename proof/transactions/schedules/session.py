@@ -307,7 +307,8 @@ class Session:
             attempt.fate = Fate.UNKNOWN
         asked_s = self._loop.time()
         response = await self._ask("coordinator", make, self._versions.end_txn, code_of=lambda said: said.error_code)
-        attempt.was_open_until_s = asked_s
+        if is_commit or self.habits.version == 1:  # with version 2 an abort succeeds although the coordinator has aborted before
+            attempt.was_open_until_s = asked_s
         if is_commit:
             attempt.fate = Fate.COMMITTED
         self._notebook.count("committed" if is_commit else "aborted")

@@ -52,11 +52,14 @@ def written_in(view: memoryview, *, strict: bool = False) -> Iterator[Written]:
 
 def visible_in(log: Log) -> list[tuple[int, int]]:
     """(offset, value) as a client with isolation.level=read_committed sees them, with the broker's list of aborted transactions."""
-    limit = log.last_stable_offset
-    data = log.read(0, WHOLE, limit_offset=limit, with_aborted=True)
-    assert isinstance(data, FetchData), data
-    aborted = [(each.first_offset, each.producer_id) for each in data.aborted]
-    return not_aborted((each for each in read_log(log) if each.offset < limit), aborted)
+    limit, position, visible = log.last_stable_offset, log.log_start_offset, list[tuple[int, int]]()
+    while position < limit:  # a read ends with its segment
+        data = log.read(position, WHOLE, limit_offset=limit, with_aborted=True)
+        assert isinstance(data, FetchData) and data.records is not None, data
+        written = list(written_in(memoryview(data.records.read())))
+        visible += not_aborted(written, [(each.first_offset, each.producer_id) for each in data.aborted])
+        position = written[-1].next_offset
+    return visible
 
 
 def not_aborted(written: Iterable[Written], aborted: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -96,7 +96,7 @@ def test_a_share_group_works_on_everything(first: int) -> None:
 def test_a_planted_fault_of_coordinators_is_found(plant: str, kind: type[Life]) -> None:
     assert not live(0, kind=kind).violations
     with planted(plant):
-        assert any(live(seed, kind=kind).violations for seed in range(12))
+        assert any(live(seed, kind=kind).violations for seed in range(14))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_rare_fault_is_hunted_down(plant: str, hunt: str) -> None:
     kind = partial(Hunt, only=hunt)
     assert not live(0, kind=kind).violations
     with planted(plant):
-        assert any(live(seed, kind=kind).violations for seed in range(12))
+        assert any(live(seed, kind=kind).violations for seed in range(14))
 
 
 @pytest.mark.parametrize("seed", range(3))

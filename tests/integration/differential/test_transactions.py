@@ -40,7 +40,9 @@ NOT_YET = {
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.NOT_ENOUGH_REPLICAS,
 }
-WITHIN_S = 8
+WITHIN_S = 30
+TIMES_OUT_MS = 4000
+"""So long that a busy machine asks and answers what comes before."""
 NOBODY = 987_654_321
 
 
@@ -308,7 +310,7 @@ def continued(t: Teller) -> None:
 
 def timed_out(t: Teller) -> None:
     """The coordinator aborts the transaction of a client that speaks the first version of the protocol."""
-    t.init(4, timeout_ms=200)
+    t.init(4, timeout_ms=TIMES_OUT_MS)
     t.add(3, 0)
     t.produce(11)
     t.times_out()
@@ -334,8 +336,8 @@ def timed_out(t: Teller) -> None:
 
 def times_out_again(t: Teller) -> None:
     """A producer of the first version that named itself: its second transaction times out."""
-    t.init(4, timeout_ms=200)
-    t.init(4, producer_id=t.producer_id, epoch=t.epoch, timeout_ms=200)
+    t.init(4, timeout_ms=TIMES_OUT_MS)
+    t.init(4, producer_id=t.producer_id, epoch=t.epoch, timeout_ms=TIMES_OUT_MS)
     t.add(3, 0)
     t.produce(11)
     t.end(4, committed=True)
@@ -343,13 +345,13 @@ def times_out_again(t: Teller) -> None:
     t.add(3, 0)
     t.produce(11)
     t.times_out()
-    t.init(4, producer_id=t.producer_id, epoch=t.epoch - 1, timeout_ms=200, takes=False)
-    t.init(4, producer_id=t.producer_id, epoch=t.epoch, timeout_ms=200)
+    t.init(4, producer_id=t.producer_id, epoch=t.epoch - 1, timeout_ms=TIMES_OUT_MS, takes=False)
+    t.init(4, producer_id=t.producer_id, epoch=t.epoch, timeout_ms=TIMES_OUT_MS)
     t.look()
     t.add(3, 0)
     t.produce(11)
     t.times_out()
-    t.init(4, timeout_ms=200, takes=False)
+    t.init(4, timeout_ms=TIMES_OUT_MS, takes=False)
     t.init(4, producer_id=t.producer_id, epoch=t.epoch, takes=False)
     t.init(4)
     t.look()
@@ -373,7 +375,7 @@ def fenced_out(t: Teller) -> None:
 
 def times_out_empty(t: Teller) -> None:
     """A client of the second version: its transaction times out."""
-    t.init(timeout_ms=200)
+    t.init(timeout_ms=TIMES_OUT_MS)
     t.produce(12)
     t.times_out()
     t.produce(12)

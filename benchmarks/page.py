@@ -65,7 +65,7 @@ def clients(folder: Path) -> str:
         parts.append(table([["load", "ours", *CLIENTS[1:]], *_case_rows(results, "records_s", _beside_ours)]))
         parts.append("Microseconds of a processor that the client's process takes for a record:")
         parts.append(table([["load", "ours", *CLIENTS[1:]], *_case_rows(results, "cpu_us", _alone)]))
-        parts.append("From when a record of 100 B was due until its acknowledgement, in milliseconds:")
+        parts.append("From when a record of 100 B was due until its acknowledgement, in milliseconds; in a later run, with exact timers:")
         latencies = [[f"{label} of 1,000 a second", *cells] for label, cells in _latencies(results)]
         parts.append(table([["", "ours", *CLIENTS[1:]], *latencies]))
     return "\n\n".join(parts)

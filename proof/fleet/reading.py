@@ -11,58 +11,49 @@ and leaves no record out; in the end every record has been read, and everything 
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, Final
 
-from moldau.clients.cluster import Unreachable
 from moldau.clients.consumer import Consumer
-from moldau.errors import KafkaError
-from moldau.testing.loop import Machine
 from moldau.types import TopicPartition
 from proof.clients.group_schedules import PROTOCOLS
-from proof.fleet.clients import PARTITIONS, RETRY_AFTER_S, TOPIC, Apart, Operator
-from proof.fleet.fleet import COMPACTING, Fleet
-from proof.fleet.life import ALIVE_WITHIN_S, BETWEEN_LOOKS_S, FAULTS, Fault, Life, User, Violated
+from proof.fleet.clients import PARTITIONS, TOPIC, Operator
+from proof.fleet.fleet import Fleet
+from proof.fleet.grouped import Group, Grouped, Member
+from proof.fleet.life import ALIVE_WITHIN_S, BETWEEN_LOOKS_S, Violated
 
 PLACES: Final = tuple(TopicPartition(TOPIC, number) for number in range(PARTITIONS))
 GROUP: Final = "readers"
-FIRST_MEMBERS: Final = 2
-MOST_MEMBERS: Final = 3
 
 
-class Group:
+class Readers(Group):
     """What is known of the group.  Offsets are of the next record, by partition."""
 
     kind = "commits"
 
     def __init__(self) -> None:
-        self.acknowledged: Final[list[int]] = []
+        super().__init__()
+        self.commits: Final[list[int]] = []
         """One entry for each commit that was acknowledged."""
         self.sure: Final = dict.fromkeys(PLACES, 0)
         """The offsets whose commit was acknowledged."""
         self.read: Final = dict.fromkeys(PLACES, 0)
         """The ends of what was read without a gap."""
-        self.is_to_end = False
-        """Whether the producers end.  The members end later, when they have read everything: see `is_over`."""
-        self.is_over = False
 
     def __repr__(self) -> str:
         return "the group"
 
+    @property
+    def acknowledged(self) -> Sequence[int]:
+        return self.commits
 
-class Member(Apart):
+
+class Reader(Member):
     """One machine that reads for the group."""
 
-    def __init__(self, fleet: Fleet, group: Group, protocol: dict[str, Any], host: str) -> None:
+    def __init__(self, fleet: Fleet, group: Readers, protocol: dict[str, Any], host: str) -> None:
         super().__init__(fleet, host)
-        self.group: Final = group
+        self.group: Readers = group
         self.protocol: Final = protocol
-
-    async def run(self) -> None:
-        while not self.group.is_over:
-            with suppress(KafkaError, OSError, Unreachable):
-                await self._live()
-            await asyncio.sleep(RETRY_AFTER_S)
 
     async def _live(self) -> None:
         options: dict[str, Any] = {
@@ -103,7 +94,7 @@ class Member(Apart):
         await consumer.commit()
         for where, end in positions.items():
             self.group.sure[where] = max(self.group.sure[where], end)
-        self.group.acknowledged.append(len(positions))
+        self.group.commits.append(len(positions))
 
 
 class ReadingOperator(Operator):
@@ -113,51 +104,19 @@ class ReadingOperator(Operator):
         return self.chance.choice((TOPIC, "__consumer_offsets"))
 
 
-class Reading(Life):
+class Reading(Grouped):
     """See the module."""
-
-    properties = COMPACTING
 
     def __init__(self, seed: int, **more: Any) -> None:
         super().__init__(seed, **more)
         self.protocol: Final = self.chance.choice(PROTOCOLS)
-        self.group: Final = Group()
-        self.members: Final[dict[Member, asyncio.Task[None]]] = {}
-        """Every member that ever was, and its work."""
+        self.group: Readers = Readers()
 
     def _new_operator(self) -> Operator:
         return ReadingOperator(self.fleet)
 
-    def _faults(self) -> Sequence[Fault]:
-        return (*FAULTS, Reading._member_dies, Reading._member_comes)
-
-    def _begin_more_work(self) -> None:
-        for _ in range(FIRST_MEMBERS):
-            self._new_member()
-
-    def _new_member(self) -> None:
-        member = Member(self.fleet, self.group, self.protocol, f"10.0.6.{len(self.members) + 1}")
-        self.members[member] = self.loop.start(member.machine, member.run())
-
-    def _living(self) -> list[Member]:
-        return [member for member in self.members if member.machine.is_alive]
-
-    async def _member_dies(self) -> None:
-        if living := self._living():
-            member = self.chance.choice(living)
-            self.loop.kill(member.machine)
-            self.fleet.network.crash(member.machine, silently=self.chance.random() < 0.5)
-            self.loop.call_later(self._a_while(), self._new_member)
-
-    async def _member_comes(self) -> None:
-        if len(self._living()) < MOST_MEMBERS:
-            self._new_member()
-
-    def _users(self) -> Sequence[User]:
-        return [*self.producers, self.group]
-
-    def _machines(self) -> list[Machine]:
-        return [*super()._machines(), *(member.machine for member in self.members)]
+    def _member(self, number: int) -> Reader:
+        return Reader(self.fleet, self.group, self.protocol, f"10.0.6.{number}")
 
     async def _until_equal(self) -> None:
         await super()._until_equal()
@@ -167,8 +126,4 @@ class Reading(Life):
                 self._wrong(f"in the end the group has committed {self.group.sure}")
                 raise Violated
             await asyncio.sleep(BETWEEN_LOOKS_S)
-        self.group.is_over = True
-        await self._within(ALIVE_WITHIN_S, self.loop.create_task(self._all_members()), "the members could not end")
-
-    async def _all_members(self) -> None:
-        await asyncio.gather(*(self.members[member] for member in self._living()))
+        await self._end_members()

@@ -11,19 +11,17 @@ than allowed; in the end every record was accepted or rejected by a member, or h
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, Final
 
-from moldau.clients.cluster import Unreachable
 from moldau.clients.share import Acknowledge, ShareConsumer, SharedRecord
-from moldau.errors import ErrorCode, KafkaError
+from moldau.errors import ErrorCode
 from moldau.metadata.image import ResourceType
 from moldau.protocol.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
-from moldau.testing.loop import Machine
 from moldau.types import TopicPartition
-from proof.fleet.clients import PARTITIONS, RETRY_AFTER_S, TOPIC, Apart, Operator
-from proof.fleet.fleet import COMPACTING, Fleet
-from proof.fleet.life import ALIVE_WITHIN_S, BETWEEN_LOOKS_S, FAULTS, Fault, Life, User, Violated
+from proof.fleet.clients import PARTITIONS, RETRY_AFTER_S, TOPIC, Operator
+from proof.fleet.fleet import Fleet
+from proof.fleet.grouped import Group, Grouped, Member
+from proof.fleet.life import ALIVE_WITHIN_S, BETWEEN_LOOKS_S, Violated
 
 GROUP: Final = "workers"
 DELIVERIES: Final = 10
@@ -36,24 +34,21 @@ CONFIGS: Final = {
     "share.heartbeat.interval.ms": "700",
 }
 FINAL: Final = frozenset({Acknowledge.ACCEPT, Acknowledge.REJECT})
-MOST_MEMBERS: Final = 3
 Place = tuple[int, int]
 """A partition of the topic, and an offset."""
 
 
-class Workers:
+class Workers(Group):
     """What is known of the group."""
 
     kind = "records of the share group confirmed"
 
     def __init__(self) -> None:
+        super().__init__()
         self.confirmed: Final[dict[Place, float]] = {}
         """The records whose acceptance or rejection was confirmed, and when."""
         self.ended: Final[set[Place]] = set()
         """The records that some member accepted or rejected, or that were delivered as often as allowed."""
-        self.is_to_end = False
-        """Whether the producers end.  The members end later, when nothing is left: see `is_over`."""
-        self.is_over = False
 
     def __repr__(self) -> str:
         return "the share group"
@@ -63,19 +58,13 @@ class Workers:
         return list(self.confirmed)
 
 
-class Worker(Apart):
+class Worker(Member):
     """One machine that works for the group."""
 
     def __init__(self, fleet: Fleet, group: Workers, host: str) -> None:
         super().__init__(fleet, host)
-        self.group: Final = group
+        self.group: Workers = group
         self._said: dict[Place, Acknowledge] = {}
-
-    async def run(self) -> None:
-        while not self.group.is_over:
-            with suppress(KafkaError, OSError, Unreachable):
-                await self._live()
-            await asyncio.sleep(RETRY_AFTER_S)
 
     async def _live(self) -> None:
         options: dict[str, Any] = {
@@ -129,50 +118,18 @@ class SharingOperator(Operator):
         return self.chance.choice((TOPIC, "__consumer_offsets", "__share_group_state"))
 
 
-class Sharing(Life):
+class Sharing(Grouped):
     """See the module."""
-
-    properties = COMPACTING
 
     def __init__(self, seed: int, **more: Any) -> None:
         super().__init__(seed, **more)
-        self.group: Final = Workers()
-        self.workers: Final[dict[Worker, asyncio.Task[None]]] = {}
-        """Every member that ever was, and its work."""
+        self.group: Workers = Workers()
 
     def _new_operator(self) -> Operator:
         return SharingOperator(self.fleet)
 
-    def _faults(self) -> Sequence[Fault]:
-        return (*FAULTS, Sharing._worker_dies, Sharing._worker_comes)
-
-    def _begin_more_work(self) -> None:
-        for _ in range(2):
-            self._new_worker()
-
-    def _new_worker(self) -> None:
-        worker = Worker(self.fleet, self.group, f"10.0.7.{len(self.workers) + 1}")
-        self.workers[worker] = self.loop.start(worker.machine, worker.run())
-
-    def _living(self) -> list[Worker]:
-        return [worker for worker in self.workers if worker.machine.is_alive]
-
-    async def _worker_dies(self) -> None:
-        if living := self._living():
-            worker = self.chance.choice(living)
-            self.loop.kill(worker.machine)
-            self.fleet.network.crash(worker.machine, silently=self.chance.random() < 0.5)
-            self.loop.call_later(self._a_while(), self._new_worker)
-
-    async def _worker_comes(self) -> None:
-        if len(self._living()) < MOST_MEMBERS:
-            self._new_worker()
-
-    def _users(self) -> Sequence[User]:
-        return [*self.producers, self.group]
-
-    def _machines(self) -> list[Machine]:
-        return [*super()._machines(), *(worker.machine for worker in self.workers)]
+    def _member(self, number: int) -> Worker:
+        return Worker(self.fleet, self.group, f"10.0.7.{number}")
 
     async def _until_equal(self) -> None:
         until_s = self.loop.time() + ALIVE_WITHIN_S
@@ -181,14 +138,10 @@ class Sharing(Life):
                 self._wrong(f"in the end nobody has accepted or rejected {left[:10]}")
                 raise Violated
             await asyncio.sleep(BETWEEN_LOOKS_S)
-        self.group.is_over = True
-        await self._within(ALIVE_WITHIN_S, self.loop.create_task(self._all_workers()), "the members could not end")
+        await self._end_members()
         await super()._until_equal()
 
     def _left(self) -> list[Place]:
         """The records that nobody has accepted or rejected.  Every offset is a record: no producer has transactions."""
         ends = {number: self._log_of(TopicPartition(TOPIC, number)).high_watermark for number in range(PARTITIONS)}
         return [(number, offset) for number, end in ends.items() for offset in range(end) if (number, offset) not in self.group.ended]
-
-    async def _all_workers(self) -> None:
-        await asyncio.gather(*(self.workers[worker] for worker in self._living()))
